@@ -1,7 +1,5 @@
 """Differences of the normal distribution function in logs: what compiled bands are compared with."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from skpref._math.special import log_ndtr

@@ -1,9 +1,6 @@
 """Let the processes of pytest-xdist compile each function once: the second waits for the first and loads its result."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 from numba.core.caching import NullCache
 from numba.core.compiler_lock import global_compiler_lock
@@ -12,10 +9,10 @@ from numba.core.dispatcher import Dispatcher
 try:
     import fcntl
 except ImportError:  # Windows: each process compiles by itself, as numba does
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 
-def install() -> None:
+def install():
     """Hold a lock on a file, one for each function, while numba looks for the function in its cache or compiles it.
 
     Functions that call each other take their locks in the order of calls, so processes cannot wait in a circle.
@@ -24,7 +21,7 @@ def install() -> None:
         return
     compile_function, held = Dispatcher.compile, set()
 
-    def compile_once(self: Any, signature: Any) -> Any:
+    def compile_once(self, signature):
         folder = None if isinstance(self._cache, NullCache) else Path(self._cache.cache_path)
         code = self.py_func.__code__
         lock = f"{Path(code.co_filename).stem}.{self.__name__}-{code.co_firstlineno}.lock"

@@ -1,7 +1,5 @@
 """Shared by all tests: thread limits, Hypothesis profiles, and where the reference numbers are."""
 
-from __future__ import annotations
-
 import gc
 import os
 
@@ -16,9 +14,9 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import hypothesis
+import numpy as np
 import pytest
 import threadpoolctl
 
@@ -26,9 +24,6 @@ from skpref.factorization.max_margin import calibration
 from skpref.gp.crowd import fit_hierarchy, shape
 from tests import compile_once, global_state, slow_tests
 from tests.examples import FULL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -54,13 +49,13 @@ SLOW_FIXTURES = {
 }
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     """Add the options that write files of the repository."""
     parser.addoption("--update-messages", action="store_true", help="write tests/unit/bad_inputs/messages.txt")
     parser.addoption("--update-slow", action="store_true", help="measure all tests and write tests/slow.txt")
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """Measure tests where that is asked for."""
     if config.getoption("update_slow"):
         if "PYTEST_XDIST_WORKER" in os.environ:
@@ -69,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[Any]:
+def pytest_collection():
     """Collect no garbage while modules are imported, and never look at their objects again: 700,000, half a second."""
     gc.disable()
     collected = yield
@@ -78,7 +73,7 @@ def pytest_collection() -> Iterator[Any]:
     return collected
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Mark what is slow by its fixtures, or as measured."""
     if not config.getoption("update_slow"):
         slow_tests.mark(items)
@@ -88,14 +83,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_blas_thread() -> Iterator[None]:
+def _one_blas_thread():
     """Hold BLAS to one thread where it was loaded before this file could say so."""
     with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
         yield
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _module_leaves_no_global_state(request: pytest.FixtureRequest) -> Iterator[None]:
+def _module_leaves_no_global_state(request):
     """Fail after a module whose fixtures leave global state that they changed, and restore it."""
     with global_state.restored() as left:
         yield
@@ -104,18 +99,19 @@ def _module_leaves_no_global_state(request: pytest.FixtureRequest) -> Iterator[N
 
 
 @pytest.fixture(autouse=True)
-def _restored_global_state() -> Iterator[None]:
+def _restored_global_state():
     """Restore the global state that a test changes, so that no test depends on those before it."""
     with global_state.restored():
         yield
 
 
-# What the covariance of a crowd is chosen from, and fewer that are chosen from in one fold; chains of ratings held out,
-# ten of fifteen sweeps, and two of three.
+# What the covariance of a crowd is chosen from, and fewer that are chosen from in one fold, or, of choices, by one fit;
+# chains of ratings held out, ten of fifteen sweeps, and two of three.
 _few = replace(calibration.POLICY, forgetting_sweeps=1, calibration_sweeps=2, least_calibration=80)
 CHOICES = (
     (fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES, fit_hierarchy._CANDIDATES[:2]),
     (fit_hierarchy, "_HELD_OUT", fit_hierarchy._HELD_OUT, 1),
+    (fit_hierarchy, "_SAME", fit_hierarchy._SAME, np.inf),
     (shape, "_SHARES", shape._SHARES, shape._SHARES[:1]),
     (shape, "_FACTORS", shape._FACTORS, (1.0,)),
     (calibration, "POLICY", calibration.POLICY, _few),
@@ -123,7 +119,7 @@ CHOICES = (
 
 
 @contextmanager
-def choosing(column: int) -> Iterator[None]:
+def choosing(column):
     """Choose covariances of crowds, and calibrate chains, by what stands in a column of `CHOICES`."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name, *given in CHOICES:
@@ -132,27 +128,27 @@ def choosing(column: int) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _few_candidates() -> Iterator[None]:
+def _few_candidates():
     """Shorten fits of `CrowdGPPL` and `GibbsM3F`: choice and calibration matter in a few modules only."""
     with choosing(1):
         yield
 
 
 @pytest.fixture(scope="module")
-def all_candidates() -> Iterator[None]:
+def all_candidates():
     """Choose and calibrate as for users, in a module whose numbers depend on it."""
     with choosing(0):
         yield
 
 
 @pytest.fixture(scope="session")
-def root() -> Path:
+def root():
     """The repository."""
     return ROOT
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
+def shared():
     """The folder of papers' notes, reference posteriors and real data that stands beside the repository."""
     folder = Path(os.environ.get("SKPREF_SHARED") or ROOT.parent / "shared")
     if not folder.is_dir():

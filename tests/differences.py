@@ -1,7 +1,5 @@
 """Derivatives by differences, which tests compare with those of formulas."""
 
-from __future__ import annotations
-
 
 def central(function, step=1e-3):
     """Fourth-order central difference at 0."""

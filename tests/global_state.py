@@ -3,18 +3,13 @@
 Filters of warnings are not here: pytest gives every test its own.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Settings of a process in MLflow. Its public functions answer with defaults where nothing is set.
 MLFLOW = {
@@ -24,12 +19,12 @@ MLFLOW = {
 }
 
 
-def _environment() -> dict[str, str]:
+def _environment():
     """Environment variables, without the one in which pytest writes what it does."""
     return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
 
 
-def dask_client() -> Any:
+def dask_client():
     """Return the client of Dask that computes what names none; None if no client is open."""
     distributed = sys.modules.get("distributed.client")
     return None if distributed is None else distributed._get_global_client()
@@ -46,14 +41,14 @@ class GlobalState(NamedTuple):
     dask_client: str | None  # id of the default client, which the estimators would fit on
 
     @classmethod
-    def now(cls) -> GlobalState:
+    def now(cls):
         kind, key, *rest = np.random.get_state()  # noqa: NPY002 - the global generator is what is watched
         settings = {name: getattr(sys.modules.get(module), name, None) for module, name in MLFLOW.items()}
         client = getattr(dask_client(), "id", None)
         numpy_random = (kind, key.tobytes(), *rest)
         return cls(os.getcwd(), _environment(), random.getstate(), numpy_random, settings, client)  # noqa: PTH109
 
-    def restore(self) -> None:
+    def restore(self):
         os.chdir(self.folder)
         for name in _environment().keys() - self.environment.keys():
             del os.environ[name]
@@ -68,7 +63,7 @@ class GlobalState(NamedTuple):
         if client is not None and client.id != self.dask_client:
             client.close()
 
-    def differences(self, other: GlobalState) -> list[str]:
+    def differences(self, other):
         """Name what is otherwise in the other state: fields, and of dictionaries the keys."""
         found = []
         for name, mine, others in zip(self._fields, self, other, strict=True):
@@ -80,7 +75,7 @@ class GlobalState(NamedTuple):
 
 
 @contextmanager
-def restored() -> Iterator[list[str]]:
+def restored():
     """Restore the state when the block ends; the list then names what the block had changed."""
     before, left = GlobalState.now(), []
     try:

@@ -1,17 +1,11 @@
 """The lists of slow tests: slow.txt, how it is measured and written anew, and nightly.txt."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from numba.core import event
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FILE = Path(__file__).with_name("slow.txt")
 NIGHTLY = Path(__file__).with_name("nightly.txt")
@@ -24,29 +18,29 @@ HEADER = f"""\
 """
 
 
-def _seconds() -> float:
+def _seconds():
     """Return the processor time of this process and of those that it started and that have ended."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
-def function_of(nodeid: str) -> str:
+def function_of(nodeid):
     """Return the name of a test without its case."""
     return nodeid.partition("[")[0]
 
 
-def listed() -> dict[str, str]:
+def listed():
     """Read names of slow tests, with or without a case, and their seconds."""
     lines = [line for line in FILE.read_text("utf-8").splitlines() if not line.startswith("#")]
     return {name: seconds for seconds, name in (line.split(maxsplit=1) for line in lines)}
 
 
-def nightly() -> list[str]:
+def nightly():
     """Read names of tests, with or without a case or with the beginning of one, that can wait for the night."""
     return [line for line in NIGHTLY.read_text("utf-8").splitlines() if line and not line.startswith("#")]
 
 
-def mark(items: list[pytest.Item]) -> None:
+def mark(items):
     """Mark the tests of the lists."""
     lists = {"slow": set(listed()), "nightly": set(nightly())}
     begins = tuple(name[:-1] for name in lists["nightly"] if name.endswith("*"))
@@ -61,21 +55,21 @@ def mark(items: list[pytest.Item]) -> None:
 class Clock(event.Listener):
     """Measures the processor time of every test that is not marked as slow, and writes the list when all have run."""
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
+    def __init__(self):
+        self.seconds = {}
         self.depth, self.compiling = 0, 0.0
         event.register("numba:compile", self)
 
-    def on_start(self, event: event.Event) -> None:
+    def on_start(self, event):
         self.compiling -= _seconds() if self.depth == 0 else 0.0
         self.depth += 1
 
-    def on_end(self, event: event.Event) -> None:
+    def on_end(self, event):
         self.depth -= 1
         self.compiling += _seconds() if self.depth == 0 else 0.0
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
+    def pytest_runtest_protocol(self, item):
         begin = _seconds() - self.compiling
         try:
             return (yield)
@@ -83,8 +77,8 @@ class Clock(event.Listener):
             if item.get_closest_marker("slow") is None:
                 self.seconds[item.nodeid] = _seconds() - self.compiling - begin
 
-    def pytest_sessionfinish(self) -> None:
-        cases: dict[str, list[str]] = defaultdict(list)
+    def pytest_sessionfinish(self):
+        cases = defaultdict(list)
         for nodeid in self.seconds:
             cases[function_of(nodeid)].append(nodeid)
         # Tests that did not run keep their lines.

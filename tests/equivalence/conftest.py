@@ -1,7 +1,5 @@
 """The reference posteriors, and the engine at their configuration."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """C1 to C6: CrowdGPPL against reference posteriors, GPPL, differences of its bound, and itself in other words."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -212,7 +210,6 @@ def test_rotating_factors_of_equal_scales_and_covariances(items, users, seed):
 
 # ----------------------------------------------------------------------------- C3 and the like: the same in other words
 LAYOUTS = {"ids": (0, 0), "items": (2, 0), "users": (0, 2), "both": (2, 2)}
-extremes = pytest.mark.parametrize("layout", ["ids", "both"])
 
 
 def simulated(seed, layout, *, n=300, **options):

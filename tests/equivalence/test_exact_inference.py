@@ -1,7 +1,5 @@
 """Inference at n inputs against the reference posteriors, scikit-learn's Laplace, and the engine's."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Gibbs sampling of the factorization machine of ordered levels against importance sampling of a tiny problem."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -15,7 +13,7 @@ from skpref.likelihoods import OrdinalProbit
 
 
 @pytest.mark.statistical  # moments from many draws
-def test_the_posterior_of_a_tiny_problem_is_that_of_importance_sampling() -> None:
+def test_the_posterior_of_a_tiny_problem_is_that_of_importance_sampling():
     u, i = np.array([0, 0, 0, 1, 1, 1, 2, 2]), np.array([0, 1, 2, 0, 1, 2, 0, 2])
     level = np.array([0, 2, 1, 1, 2, 2, 0, 1])
     rows = sparse.csr_array(np.hstack([np.eye(3)[u], np.eye(3)[i]]))

@@ -4,8 +4,6 @@ In classification the file's expectations are over y(x) itself, a sum of product
 distribution with its moments (docs/maths section 9), 0.002 away at most here. The sampled bound is that of the file.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """A Gaussian likelihood: the engine is exact GP regression in one step, and Hensman's bound with inducing points."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from types import SimpleNamespace

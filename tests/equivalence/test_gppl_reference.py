@@ -1,7 +1,5 @@
 """G1, G2, G9: the engine against exact posteriors of four items and six comparisons (`$SKPREF_SHARED`)."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """G6: the gradient of the bound against differences of the bound at re-converged q, kernel x likelihood x layout."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

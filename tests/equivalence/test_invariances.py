@@ -1,7 +1,5 @@
 """G7: what may not change a fit, asked of the estimators."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Standard errors are those of means of 50 batches of one chain. Of some 60 correl
 t, 49 degrees of freedom) are a false alarm in about 1e-5 of runs. The long run is nightly.
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

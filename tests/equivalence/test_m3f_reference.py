@@ -7,8 +7,6 @@ every push, would notice a bias of a tenth of a standard deviation. Users and it
 what is theirs must go with them.
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """G5: mini-batch steps are unbiased, and end where the full data end."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models that are the same model: different ways through the engine, or a dense computation, give the same numbers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,9 +1,6 @@
 """O1 to O7 asked of the estimator, and models that are one model: GPPL, scikit-learn's classifier, VB and exact."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +29,7 @@ few = examples(8)
 TIGHT = {"tol": 1e-13, "max_iter": 5000}
 
 
-def draw(seed: int, n: int | None = None, r: int | None = None) -> tuple[Any, ...]:
+def draw(seed, n=None, r=None):
     """Rows, levels (all of r occur), kernel."""
     rng = np.random.default_rng(seed)
     r = int(rng.integers(2, 5)) if r is None else r
@@ -41,7 +38,7 @@ def draw(seed: int, n: int | None = None, r: int | None = None) -> tuple[Any, ..
     return rng, rng.normal(size=(n, 2)), y, RBF(np.exp(0.3 * rng.normal(size=2)))
 
 
-def fixed(kernel: Any, **options: Any) -> GPOrdinalRegressor:
+def fixed(kernel, **options):
     return GPOrdinalRegressor(**{"kernel": kernel, "optimizer": None, "random_state": 0, **options})
 
 
@@ -55,7 +52,7 @@ def case(shared, request):
 
 
 @pytest.mark.parametrize("method", ["ep", "laplace"])
-def test_the_estimator_at_the_numbers_of_the_reference(case, method) -> None:
+def test_the_estimator_at_the_numbers_of_the_reference(case, method):
     config = case["config"]
     X, y = np.array(config["X"], dtype=np.float64), np.array(config["y"])
     kappa = np.broadcast_to(config["kappa"], X.shape[1:])
@@ -72,7 +69,7 @@ def test_the_estimator_at_the_numbers_of_the_reference(case, method) -> None:
 
 @few
 @given(seed=seeds)
-def test_one_row_is_exact_by_ep(seed) -> None:
+def test_one_row_is_exact_by_ep(seed):
     rng, X, _, kernel = draw(seed, n=5, r=3)
     # Two rows are needed for two levels: the second is far away, so that each is alone.
     rows = np.vstack([X[:1], X[:1] + 1e6])
@@ -96,7 +93,7 @@ def test_one_row_is_exact_by_ep(seed) -> None:
 
 @examples(5)
 @given(seed=seeds)
-def test_evidence_of_ep_lies_between_the_bound_and_what_it_is(seed) -> None:
+def test_evidence_of_ep_lies_between_the_bound_and_what_it_is(seed):
     """Three rows: the truth is a sum of probabilities of boxes under a normal distribution."""
     rng, X, _, kernel = draw(seed, n=5, r=3)
     rows, y = X[:3], np.append(0, rng.integers(1, 3, 2))
@@ -114,7 +111,7 @@ def test_evidence_of_ep_lies_between_the_bound_and_what_it_is(seed) -> None:
 
 
 # ------------------------------------------------------------------------------------------ two levels are a classifier
-def balanced(seed: int) -> tuple[Any, ...]:
+def balanced(seed):
     """Two levels, equally often, so that the start's threshold is 0 and its noise 1: Phi(f)."""
     rng, X, _, kernel = draw(seed, n=12)
     return rng, X, rng.permutation(np.repeat([0, 1], 6)), kernel
@@ -122,7 +119,7 @@ def balanced(seed: int) -> tuple[Any, ...]:
 
 @few
 @given(seed=seeds)
-def test_two_levels_are_gppl(seed) -> None:
+def test_two_levels_are_gppl(seed):
     rng, X, y, kernel = balanced(seed)
     model = fixed(kernel, inference="vb", **TIGHT).fit(X, y)
     assert_allclose(model.thresholds_, 0.0, atol=1e-15)
@@ -142,7 +139,7 @@ def test_two_levels_are_gppl(seed) -> None:
 
 @few
 @given(seed=seeds)
-def test_two_levels_are_scikit_learns_classifier_up_to_the_link(seed) -> None:
+def test_two_levels_are_scikit_learns_classifier_up_to_the_link(seed):
     """Phi(x) and the logistic function at 1.702 x differ by 0.0095 at most."""
     rng, X, y, kernel = balanced(seed)
     model = fixed(kernel, inference="laplace").fit(X, y)
@@ -161,7 +158,7 @@ def test_two_levels_are_scikit_learns_classifier_up_to_the_link(seed) -> None:
 
 @few
 @given(seed=seeds, inference=st.sampled_from(["ep", "laplace", "vb"]))
-def test_two_levels_turned_around(seed, inference) -> None:
+def test_two_levels_turned_around(seed, inference):
     rng, X, y, kernel = draw(seed, r=2)
     one, other = (fixed(kernel, inference=inference, **TIGHT).fit(X, labels) for labels in (y, 1 - y))
     new = rng.normal(size=(5, 2))
@@ -171,7 +168,7 @@ def test_two_levels_turned_around(seed, inference) -> None:
 # ----------------------------------------------------------------------------------------------------- sparse and exact
 @few
 @given(seed=seeds)
-def test_vb_through_all_rows_is_the_best_gaussian(seed) -> None:
+def test_vb_through_all_rows_is_the_best_gaussian(seed):
     """At the optimum the mean is K E[l'], and the precision K^-1 - E[l''] (Opper and Archambeau, 2009)."""
     _, X, y, kernel = draw(seed)
     model = fixed(kernel, inference="vb", **TIGHT).fit(X, y)
@@ -187,7 +184,7 @@ def test_vb_through_all_rows_is_the_best_gaussian(seed) -> None:
 
 @few
 @given(seed=seeds)
-def test_the_bound_rises_with_the_inducing_points(seed) -> None:
+def test_the_bound_rises_with_the_inducing_points(seed):
     rng, X, y, kernel = draw(seed, n=15)
     options = {"inference": "vb", **TIGHT}
     whole, new = fixed(kernel, **options).fit(X, y), rng.normal(size=(6, 2))
@@ -202,7 +199,7 @@ def test_the_bound_rises_with_the_inducing_points(seed) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_mini_batches_come_near_full_passes(seed) -> None:
+def test_mini_batches_come_near_full_passes(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(120, 2))
     y = np.digitize(X[:, 0] + 0.4 * rng.normal(size=120), [-0.5, 0.5])
@@ -215,7 +212,7 @@ def test_mini_batches_come_near_full_passes(seed) -> None:
 # ---------------------------------------------------------------------------------------------------------- invariances
 @few
 @given(seed=seeds, inference=st.sampled_from(["ep", "laplace", "vb"]))
-def test_names_of_levels_do_not_matter(seed, inference) -> None:
+def test_names_of_levels_do_not_matter(seed, inference):
     rng, X, y, kernel = draw(seed)
     names = rng.permutation(["low", "mid", "high", "top", "a", "zz"])[: y.max() + 1]
     one = fixed(kernel, inference=inference).fit(X, y)
@@ -227,7 +224,7 @@ def test_names_of_levels_do_not_matter(seed, inference) -> None:
 
 @few
 @given(seed=seeds, inference=st.sampled_from(["ep", "laplace", "vb"]))
-def test_the_other_direction(seed, inference) -> None:
+def test_the_other_direction(seed, inference):
     _, X, y, kernel = draw(seed)
     r = y.max() + 1
     one = fixed(kernel, inference=inference, **TIGHT).fit(X, y)
@@ -239,7 +236,7 @@ def test_the_other_direction(seed, inference) -> None:
 
 @few
 @given(seed=seeds, shift=st.floats(-3.0, 3.0), scale=st.floats(0.1, 10.0))
-def test_moving_and_scaling_features(seed, shift, scale) -> None:
+def test_moving_and_scaling_features(seed, shift, scale):
     _, X, y, kernel = draw(seed)
     other = RBF(scale * np.asarray(kernel.length_scale))
     for inference in ("ep", "laplace", "vb"):
@@ -249,7 +246,7 @@ def test_moving_and_scaling_features(seed, shift, scale) -> None:
 
 
 @given(seed=seeds, shift=st.floats(-5.0, 5.0), scale=st.floats(0.1, 10.0))
-def test_thresholds_and_f_move_and_scale_together(seed, shift, scale) -> None:
+def test_thresholds_and_f_move_and_scale_together(seed, shift, scale):
     rng = np.random.default_rng(seed)
     b, noise = np.sort(rng.normal(size=4)) + 0.01 * np.arange(4), np.exp(rng.normal())
     mean, v = rng.normal(size=10), rng.exponential(size=10)
@@ -260,7 +257,7 @@ def test_thresholds_and_f_move_and_scale_together(seed, shift, scale) -> None:
 
 @few
 @given(seed=seeds, share=st.floats(0.05, 0.95), inference=st.sampled_from(["ep", "laplace"]))
-def test_a_threshold_between_two_empty_levels_says_nothing(seed, share, inference) -> None:
+def test_a_threshold_between_two_empty_levels_says_nothing(seed, share, inference):
     _, X, y, kernel = draw(seed, r=3)
     gapped = np.array([0, 3, 4])[y]
     model = fixed(kernel, inference=inference, class_order=range(5)).fit(X, gapped)
@@ -277,7 +274,7 @@ def test_a_threshold_between_two_empty_levels_says_nothing(seed, share, inferenc
 
 # -------------------------------------------------------------------------------------------------------- probabilities
 @given(seed=seeds, v=st.sampled_from([0.0, 1e-6, 1.0, 1e6]))
-def test_probabilities_of_latent_values_up_to_a_million(seed, v) -> None:
+def test_probabilities_of_latent_values_up_to_a_million(seed, v):
     rng = np.random.default_rng(seed)
     b = np.cumsum(10.0 ** rng.uniform(-4.0, 1.0, int(rng.integers(1, 9)))) - 2.0
     likelihood = OrdinalProbit(tuple(b), 10.0 ** rng.uniform(-3.0, 2.0))
@@ -298,7 +295,7 @@ def test_probabilities_of_latent_values_up_to_a_million(seed, v) -> None:
 
 
 @pytest.mark.parametrize("inference", ["ep", "laplace", "vb"])
-def test_probabilities_of_a_linear_model_far_out(inference) -> None:
+def test_probabilities_of_a_linear_model_far_out(inference):
     _, X, y, _ = draw(3, n=14, r=4)
     model = fixed(Linear([1.0, 1.0]), inference=inference).fit(X, y)
     far = 1e6 * np.vstack([X, -X])
@@ -310,7 +307,7 @@ def test_probabilities_of_a_linear_model_far_out(inference) -> None:
 
 @examples(40)
 @given(seed=seeds, log_noise=st.floats(-6.0, 3.0), log_weight=st.floats(0.0, 4.0))
-def test_cavities_have_a_variance(seed, log_noise, log_weight) -> None:
+def test_cavities_have_a_variance(seed, log_noise, log_weight):
     rng, X, y, kernel = draw(seed)
     K = np.exp(rng.normal()) * kernel(X) if rng.random() < 0.7 else X @ X.T
     likelihood = OrdinalProbit(tuple(np.cumsum(10.0 ** rng.uniform(-3.0, 0.5, y.max())) - 0.5), np.exp(log_noise))
@@ -324,7 +321,7 @@ def test_cavities_have_a_variance(seed, log_noise, log_weight) -> None:
 
 @examples(60)
 @given(seed=seeds, log_noise=st.floats(-6.9, 1.0))
-def test_parallel_ep_arrives_where_levels_are_nearly_separated(seed, log_noise) -> None:
+def test_parallel_ep_arrives_where_levels_are_nearly_separated(seed, log_noise):
     """With little noise the steps are damped on the way; they must grow again, or the last digits take 1000 rounds."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(int(rng.integers(5, 40)), int(rng.integers(1, 4))))

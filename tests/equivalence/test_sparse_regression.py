@@ -1,7 +1,5 @@
 """The collapsed bound: the reference in 50 digits, the engine, exact regression, differences (S1 of the programme)."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -26,11 +24,11 @@ from skpref.likelihoods import Gaussian
 from tests.examples import examples
 
 
-def one_row_each(X, y, weight=None) -> GaussianRows:
+def one_row_each(X, y, weight=None):
     return GaussianRows(X, y, np.ones(len(y)) if weight is None else weight)
 
 
-def problem_of(rows, basis, beta) -> svi.Problem:
+def problem_of(rows, basis, beta):
     phi = basis.rows(rows.X)
     term = RowTerm(phi, (Segment("f", phi.shape[1]),), basis.residual(rows.X, phi))
     return svi.Problem({"f": term}, Gaussian(beta), rows.y, rows.weight)
@@ -47,8 +45,7 @@ def config(reference):
 
 
 @pytest.mark.parametrize(
-    ("points", "value", "slopes"),
-    [("Z", "L2", "dL2_dlog_hyper"), ("X", "exact_log_marginal", "dexact_dlog_hyper")],
+    ("points", "value", "slopes"), [("Z", "L2", "dL2_dlog_hyper"), ("X", "exact_log_marginal", "dexact_dlog_hyper")]
 )
 def test_bound_and_gradient_of_the_reference(reference, config, points, value, slopes):
     kernel = ConstantKernel(config["kernel_variance"]) * RBF(config["lengthscales"])

@@ -1,12 +1,9 @@
 """The property: an input is refused in words and nothing has changed, or it gives finite, normalised results."""
 
-from __future__ import annotations
-
 import copy
 import re
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
@@ -15,9 +12,6 @@ from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 
 from skpref.exceptions import CheckpointWarning, DataWarning, TrackingWarning
 from tests.unit.bad_inputs import places as at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SECONDS = 100.0  # of processor time, in which the largest compiled function can be compiled: more is a hang
 OURS = (CheckpointWarning, DataWarning, TrackingWarning, ConvergenceWarning, DataConversionWarning)
@@ -33,7 +27,7 @@ SUBJECT = re.compile(
 )
 
 
-def fingerprint(value: Any) -> Any:
+def fingerprint(value):
     """Return what changes with a value: SciPy notes in a matrix whether it is sorted, which is no change.
 
     Nor is the default fill value, which NumPy stores in a masked array when it is first needed.
@@ -51,7 +45,7 @@ def fingerprint(value: Any) -> Any:
         return None
 
 
-def check_message(message: str) -> None:
+def check_message(message):
     """Check the length of a message, without the values and hints that scikit-learn puts below it, and its subject."""
     if not message.startswith(OF_SKLEARN):
         first = message.partition("\n")[0]
@@ -59,7 +53,7 @@ def check_message(message: str) -> None:
         assert SUBJECT.search(first), f"names nothing: {message}"
 
 
-def refusal(call: Callable[[], Any], *inputs: Any) -> tuple[Any, str | None]:
+def refusal(call, *inputs):
     """Return the result of a call and None, or None and why it was refused."""
     before, began, message, result = [fingerprint(value) for value in inputs], time.process_time(), None, None
     with warnings.catch_warnings(record=True) as caught:
@@ -76,7 +70,7 @@ def refusal(call: Callable[[], Any], *inputs: Any) -> tuple[Any, str | None]:
     return result, message
 
 
-def assert_sound(result: Any) -> None:
+def assert_sound(result):
     """Check that a result, or each of several, is finite."""
     for answer in result if isinstance(result, tuple | list) else (result,):
         values = answer.data if sparse.issparse(answer) else np.asarray(answer)
@@ -84,7 +78,7 @@ def assert_sound(result: Any) -> None:
             assert np.isfinite(values).all(), "not finite"
 
 
-def answers(model: Any, rows: Any) -> list[Any]:
+def answers(model, rows):
     """Return what a model predicts of rows: probabilities are checked to be such."""
     answer = at.output(model, rows)
     assert_sound(answer)
@@ -94,12 +88,12 @@ def answers(model: Any, rows: Any) -> list[Any]:
     return [answer, model.predict(rows)] if hasattr(model, "predict") else [answer]
 
 
-def assert_same(before: list[Any], after: list[Any]) -> None:
+def assert_same(before, after):
     for old, new in zip(before, after, strict=True):
         assert np.array_equal(old, new), "predictions have changed"
 
 
-def assert_learns_or_refuses(model: Any, method: str, valid: Any, rows: Any, *more: Any, **named: Any) -> None:
+def assert_learns_or_refuses(model, method, valid, rows, *more, **named):
     """Check `fit` and its like: an estimator that refuses is the one that it was."""
     state, predicted = dict(vars(model)), answers(model, valid)
     _, message = refusal(lambda: getattr(model, method)(rows, *more, **named), rows, *more, *named.values())
@@ -113,10 +107,10 @@ def assert_learns_or_refuses(model: Any, method: str, valid: Any, rows: Any, *mo
     assert_same(predicted, answers(model, valid))
 
 
-def predict_or_refuse(model: Any, rows: Any) -> None:
+def predict_or_refuse(model, rows):
     refusal(lambda: answers(model, rows), rows)
 
 
-def again(name: str, **params: Any) -> Any:
+def again(name, **params):
     """Return an estimator fitted on valid data that may be spoilt."""
     return copy.deepcopy(at.fitted(name)).set_params(**params)

@@ -3,24 +3,16 @@
 Most of what is drawn is valid but unusual; the rest is broken in one place. A drawn value is printed when a test fails.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import tempfile
 import warnings
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 from scipy import sparse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Container = Callable[[np.ndarray], Any]
 
 pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
 try:
@@ -36,12 +28,12 @@ DTYPES = [
 ]
 
 
-def is_unlikely(draw: st.DrawFn, one_in: int) -> bool:
+def is_unlikely(draw, one_in):
     return draw(st.integers(1, one_in)) == one_in
 
 
 @st.composite
-def arrays(draw: st.DrawFn, shape: tuple[int, ...]) -> np.ndarray:
+def arrays(draw, shape):
     """Numbers of some scale, perhaps with constant columns, equal rows, or one special number, of some dtype."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     values = rng.standard_normal(shape) * 10.0 ** draw(st.sampled_from([0] * 8 + [1, -12, 12, 150, 300, -150, -300]))
@@ -57,7 +49,7 @@ def arrays(draw: st.DrawFn, shape: tuple[int, ...]) -> np.ndarray:
         return (np.clip(values, -(2.0**62), 2.0**62).astype(np.int64) if dtype[0] in "Mm" else values).astype(dtype)
 
 
-def memmap(array: np.ndarray) -> Any:
+def memmap(array):
     if array.dtype.hasobject:
         return array
     with tempfile.TemporaryFile() as file:
@@ -66,31 +58,31 @@ def memmap(array: np.ndarray) -> Any:
     return mapped
 
 
-def read_only(array: np.ndarray) -> np.ndarray:
+def read_only(array):
     array = array.copy()
     array.flags.writeable = False
     return array
 
 
-def masked(array: np.ndarray) -> Any:
+def masked(array):
     mask = np.zeros(array.shape, dtype=bool)
     mask.flat[-1] = True
     return np.ma.masked_array(array, mask)
 
 
-def columns_of(array: np.ndarray) -> dict[str, Any]:
+def columns_of(array):
     return {f"c{i}": array[:, i] for i in range(array.shape[1])}
 
 
-def frame(array: np.ndarray) -> Any:
+def frame(array):
     """Return a frame, or a series of a vector; pandas knows no float16 index, no longdouble and no big endian."""
     if array.dtype.kind in "SV" or not array.dtype.isnative or array.dtype == np.longdouble:
         array = array.astype(object)
     return pd.Series(array) if array.ndim == 1 else pd.DataFrame(columns_of(array))
 
 
-def frame_of(dtype: str, *, missing: bool = False) -> Container:
-    def convert(array: np.ndarray) -> Any:
+def frame_of(dtype, *, missing=False):
+    def convert(array):
         converted = frame(array).astype(dtype)
         if missing:
             converted.iloc[(-1,) * array.ndim] = pd.NA if dtype != "category" else None
@@ -99,31 +91,31 @@ def frame_of(dtype: str, *, missing: bool = False) -> Container:
     return convert
 
 
-def polars_frame(array: np.ndarray) -> Any:
+def polars_frame(array):
     if pl is None:
         return array
     return pl.Series(array) if array.ndim == 1 else pl.DataFrame(columns_of(array))
 
 
-def arrow_table(array: np.ndarray) -> Any:
+def arrow_table(array):
     return pa.array(array) if array.ndim == 1 else pa.table(columns_of(array))
 
 
 class Duck:
     """What numpy can convert, and nothing more."""
 
-    def __init__(self, array: np.ndarray) -> None:
+    def __init__(self, array):
         self.array = array
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    def __array__(self, dtype=None, copy=None):
         return np.array(self.array, dtype=dtype)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.array)
 
 
 # The same numbers in another container; those below are no table of numbers, or not one of that shape.
-HELD: dict[str, Container] = {
+HELD = {
     "list": lambda a: a.tolist(),
     "list of arrays": list,
     "tuple": lambda a: tuple(a.tolist()),
@@ -145,7 +137,7 @@ HELD: dict[str, Container] = {
     "arrow": arrow_table,
     "unmasked": np.ma.masked_array,
 }
-ODD: dict[str, Container] = {
+ODD = {
     "masked": masked,
     "Float64 with NA": frame_of("Float64", missing=True),
     "Int64 with NA": frame_of("Int64", missing=True),
@@ -176,7 +168,7 @@ ODD: dict[str, Container] = {
 
 
 @st.composite
-def held(draw: st.DrawFn, array: np.ndarray, odd: int = 6) -> Any:
+def held(draw, array, odd=6):
     """The array in some container; one in `odd` is no valid one."""
     names = st.sampled_from(sorted(ODD)) if is_unlikely(draw, odd) else st.just("array") | st.sampled_from(sorted(HELD))
     name = draw(names)
@@ -191,10 +183,10 @@ def held(draw: st.DrawFn, array: np.ndarray, odd: int = 6) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------------------- sparse
-def with_parts(change: Callable[[dict[str, np.ndarray]], None]) -> Callable[[Any], Any]:
+def with_parts(change):
     """Change the arrays of a compressed matrix as nobody but a bug or a foe would: SciPy does not look at them."""
 
-    def damage(matrix: Any) -> Any:
+    def damage(matrix):
         parts = {name: getattr(matrix, name).copy() for name in ("data", "indices", "indptr")}
         if parts["data"].size:
             change(parts)
@@ -206,43 +198,43 @@ def with_parts(change: Callable[[dict[str, np.ndarray]], None]) -> Callable[[Any
     return damage
 
 
-def entry(name: str, place: int, value: Any) -> Callable[[Any], Any]:
+def entry(name, place, value):
     return with_parts(lambda p: p[name].__setitem__(place, value))
 
 
-def part(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Any], Any]:
+def part(name, change):
     return with_parts(lambda p: p.__setitem__(name, change(p[name])))
 
 
-def reverse_rows(parts: dict[str, np.ndarray]) -> None:
+def reverse_rows(parts):
     for start, stop in pairwise(parts["indptr"]):
         for name in ("data", "indices"):
             parts[name][start:stop] = parts[name][start:stop][::-1]
 
 
-def double(parts: dict[str, np.ndarray]) -> None:
+def double(parts):
     """Store every entry in two halves."""
     parts["data"] = np.repeat(parts["data"] * 0.5, 2)
     parts["indices"], parts["indptr"] = np.repeat(parts["indices"], 2), 2 * parts["indptr"]
 
 
-def widen(parts: dict[str, np.ndarray]) -> None:
+def widen(parts):
     parts["indices"], parts["indptr"] = parts["indices"].astype(np.int64), parts["indptr"].astype(np.int64)
 
 
-def lock(parts: dict[str, np.ndarray]) -> None:
+def lock(parts):
     for array in parts.values():
         array.flags.writeable = False
 
 
-SOUND_CSR: dict[str, Callable[[Any], Any]] = {
+SOUND_CSR = {
     "unsorted": with_parts(reverse_rows),
     "duplicates": with_parts(double),
     "64-bit": with_parts(widen),
     "read-only": with_parts(lock),
     "explicit zero": entry("data", 0, 0),
 }
-BROKEN_CSR: dict[str, Callable[[Any], Any]] = {
+BROKEN_CSR = {
     "index 10**9": entry("indices", -1, 10**9),
     "index 10**6": entry("indices", 0, 10**6),
     "index just outside": part("indices", lambda a: a + 1),
@@ -263,7 +255,7 @@ BROKEN_CSR: dict[str, Callable[[Any], Any]] = {
 
 
 @st.composite
-def sparse_matrices(draw: st.DrawFn, shape: tuple[int, int], *, broken: bool | None = None) -> Any:
+def sparse_matrices(draw, shape, *, broken=None):
     """A sparse matrix of any format; one in three is broken in one place, unless it is said whether it is."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     values = np.where(rng.random(shape) < 0.6, np.round(rng.standard_normal(shape), 2), 0.0)
@@ -283,14 +275,14 @@ LABELS += [pd.NA, pd.NaT, decimal.Decimal("0.5"), 1j, [1], {}, np.float32(1.0), 
 WEIGHTS = [0.0, 1.0, 2.0, 5e-324, 1e-200, 1e300, 1e308, -1.0, -5e-324, np.nan, np.inf, "a", None, "1", 10**400, 1j]
 
 
-def listed(pool: list[Any], n: int) -> st.SearchStrategy[list[Any]]:
+def listed(pool, n):
     """As many values as rows, of at most three different ones; sometimes one too many."""
     few = st.lists(st.sampled_from(pool), min_size=1, max_size=3)
     return few.flatmap(lambda some: st.lists(st.sampled_from(some), min_size=n, max_size=n + 1))
 
 
 @st.composite
-def targets(draw: st.DrawFn, kind: str, n: int) -> Any:
+def targets(draw, kind, n):
     """Targets of a kind: scores, classes, levels (most are fit for use) or any values."""
     if is_unlikely(draw, 4):
         return draw(listed(LABELS, n))
@@ -302,7 +294,7 @@ def targets(draw: st.DrawFn, kind: str, n: int) -> Any:
 
 
 @st.composite
-def weights(draw: st.DrawFn, n: int) -> Any:
+def weights(draw, n):
     """None (mostly), a list of any weights, or positive ones in a container."""
     how = draw(st.sampled_from(["none", "none", "any", "held", "number"]))
     if how == "any":
@@ -316,18 +308,18 @@ def weights(draw: st.DrawFn, n: int) -> Any:
 class Odd:
     """An id that is equal to nothing, not even itself, and shows itself badly."""
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other):
         return False
 
-    def __hash__(self) -> int:
+    def __hash__(self):
         return 1
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         return "<odd>" * 50
 
 
 DAY = dt.date(2020, 1, 1)
-IDS: dict[str, list[Any]] = {  # of one kind, so that most columns are of one kind
+IDS = {  # of one kind, so that most columns are of one kind
     "integers": [0, 1, 2, 3, -5],
     "integral floats": [0.0, 1.0, 2.0, -3.0, 1],
     "numpy numbers": [np.int8(1), np.uint64(2**64 - 1), np.float32(2.0), np.int64(3), True, np.True_],
@@ -344,7 +336,7 @@ IDS: dict[str, list[Any]] = {  # of one kind, so that most columns are of one ki
 
 
 @st.composite
-def id_tables(draw: st.DrawFn, n: int, width: int) -> Any:
+def id_tables(draw, n, width):
     """A table of ids, mostly of one kind each column, as a list of rows, an array, or a frame."""
     kinds = draw(st.lists(st.sampled_from(sorted(IDS)), min_size=1, max_size=2))
     if is_unlikely(draw, 2):

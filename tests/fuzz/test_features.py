@@ -1,9 +1,5 @@
 """Tables of numbers of any container, dtype and structure, with any targets and weights."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,11 +31,11 @@ NAMES = st.sampled_from(sorted(TARGETS))
 SIZES = st.tuples(st.integers(1, 20), st.sampled_from([3, 3, 3, 1, 2, 4]))
 
 
-def short(name: str, **params: Any) -> Any:
+def short(name, **params):
     return again(name, **SHORT.get(name, {}), **params)
 
 
-def learn(data: Any, name: str, method: str, shape: tuple[int, int], rows: Any) -> None:
+def learn(data, name, method, shape, rows):
     model = short(name)
     if not hasattr(model, method):
         method = "fit"
@@ -50,21 +46,21 @@ def learn(data: Any, name: str, method: str, shape: tuple[int, int], rows: Any) 
 
 @settings(max_examples=2 * EXAMPLES)
 @given(data=st.data(), name=NAMES, method=st.sampled_from(["fit", "fit", "partial_fit"]), shape=SIZES)
-def test_any_table_is_learnt_from_or_refused(data: Any, name: str, method: str, shape: tuple[int, int]) -> None:
+def test_any_table_is_learnt_from_or_refused(data, name, method, shape):
     rows = data.draw(drawn.held(data.draw(drawn.arrays(shape))), "X")
     learn(data, name, method, shape, rows)
 
 
 @settings(max_examples=2 * EXAMPLES)
 @given(data=st.data(), name=NAMES, shape=SIZES)
-def test_any_table_gets_finite_predictions_or_is_refused(data: Any, name: str, shape: tuple[int, int]) -> None:
+def test_any_table_gets_finite_predictions_or_is_refused(data, name, shape):
     rows = data.draw(drawn.held(data.draw(drawn.arrays(shape))), "X")
     predict_or_refuse(at.fitted(name), rows)
 
 
 @settings(max_examples=2 * EXAMPLES)
 @given(data=st.data(), name=NAMES, method=st.sampled_from(["fit", "partial_fit", "predict"]), shape=SIZES)
-def test_any_sparse_matrix_is_used_or_refused(data: Any, name: str, method: str, shape: tuple[int, int]) -> None:
+def test_any_sparse_matrix_is_used_or_refused(data, name, method, shape):
     rows = data.draw(drawn.sparse_matrices(shape), "X")
     if method == "predict":
         predict_or_refuse(at.fitted(name), rows)
@@ -79,7 +75,7 @@ OF_PREDICTIONS = {"prediction", "unknown", "unknown_user"} | COLUMNS
 
 @settings(max_examples=2 * EXAMPLES)
 @given(data=st.data(), name=st.sampled_from(sorted(at.MAKERS)))
-def test_any_parameter_is_used_or_refused(data: Any, name: str) -> None:
+def test_any_parameter_is_used_or_refused(data, name):
     model, rows = short(name), at.TRAINING[name][0]
     predicted = answers(model, rows)
     parameter = data.draw(st.sampled_from(sorted(model.get_params(deep=False))), "parameter")

@@ -1,12 +1,9 @@
 """Files of models and checkpoints that are damaged or forged in any place: refused in words, or harmless."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,10 +15,7 @@ from skpref.persistence import load, save
 from tests.fuzz.outcome import assert_sound
 from tests.unit.factorization.max_margin import test_chains as chains
 from tests.unit.test_persistence import CASES, fitted, outputs, quiet
-from tests.unit.test_persistence_hostile import MUTATIONS, Members, members, npy, rebuilt
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.unit.test_persistence_hostile import MUTATIONS, members, npy, rebuilt
 
 pytestmark = pytest.mark.nightly
 EXAMPLES = settings.default.max_examples
@@ -37,17 +31,17 @@ PLAIN = ["null", "true", "-1", "0", "0.5", "2", "1e300", '"x"', str(2**40), "NaN
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(tmp_path_factory):
     return tmp_path_factory.mktemp("mutated") / "m"
 
 
 @cache
-def parts_of(name: str, path: Path) -> Members:
+def parts_of(name, path):
     save(fitted(name), path)
     return members(path)
 
 
-def assert_refused_or_working(name: str, path: Path, *, learns: bool) -> None:
+def assert_refused_or_working(name, path, *, learns):
     """Load; a model that was let in gives finite answers and learns, or says in words why not."""
     case = CASES[name]
     try:
@@ -64,7 +58,7 @@ def assert_refused_or_working(name: str, path: Path, *, learns: bool) -> None:
 
 @settings(max_examples=3 * EXAMPLES)
 @given(data=st.data(), name=MODELS, mutation=st.sampled_from(sorted(MUTATIONS)))
-def test_any_array_changed_is_refused_or_harmless(path: Path, data: Any, name: str, mutation: str) -> None:
+def test_any_array_changed_is_refused_or_harmless(path, data, name, mutation):
     parts = parts_of(name, path)
     member = data.draw(st.sampled_from(sorted(part for part in parts if part.endswith(".npy"))))
     array = np.load(io.BytesIO(parts[member]))
@@ -76,7 +70,7 @@ def test_any_array_changed_is_refused_or_harmless(path: Path, data: Any, name: s
     assert_refused_or_working(name, path, learns=True)
 
 
-def leaves(part: Any) -> list[Any]:
+def leaves(part):
     """Return the plain values in a schema."""
     children = list(part.values()) if isinstance(part, dict) else part if isinstance(part, list) else []
     own = [part] if isinstance(part, dict) and part.get("__loader__") == "JsonNode" else []
@@ -85,7 +79,7 @@ def leaves(part: Any) -> list[Any]:
 
 @settings(max_examples=3 * EXAMPLES)
 @given(data=st.data(), name=MODELS, content=st.sampled_from(PLAIN))
-def test_any_value_changed_is_refused_or_harmless(path: Path, data: Any, name: str, content: str) -> None:
+def test_any_value_changed_is_refused_or_harmless(path, data, name, content):
     parts = parts_of(name, path)
     schema = json.loads(parts["schema.json"])
     data.draw(st.sampled_from(leaves(schema)))["content"] = content
@@ -95,7 +89,7 @@ def test_any_value_changed_is_refused_or_harmless(path: Path, data: Any, name: s
 
 @settings(max_examples=2 * EXAMPLES)
 @given(name=MODELS, where=st.floats(0, 1, exclude_max=True), flip=st.integers(0, 255))
-def test_a_changed_byte_or_a_cut_file_is_refused_or_harmless(path: Path, name: str, where: float, flip: int) -> None:
+def test_a_changed_byte_or_a_cut_file_is_refused_or_harmless(path, name, where, flip):
     content = bytearray(rebuilt(parts_of(name, path)))
     place = int(where * len(content))
     if not flip:
@@ -110,7 +104,7 @@ def test_a_changed_byte_or_a_cut_file_is_refused_or_harmless(path: Path, name: s
 
 @settings(max_examples=EXAMPLES)
 @given(name=st.sampled_from(sorted(chains.MODELS)), sweep=st.sampled_from([2, 7]), seed=st.integers(0, 2**32 - 1))
-def test_any_checkpoint_is_refused_or_gives_a_fit(path: Path, name: str, sweep: int, seed: int) -> None:
+def test_any_checkpoint_is_refused_or_gives_a_fit(path, name, sweep, seed):
     with np.errstate(all="ignore"):
         content = chains.mutated(chains.sound(name, sweep), np.random.default_rng(seed))
     chains.outcome(name, content, path.with_name("run"))

@@ -1,9 +1,5 @@
 """Ids, labels and ratings of any kind: estimators of comparisons and ratings, readers of tables, elicitation."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,12 +22,12 @@ FITTED = st.sampled_from([*WIDTH, *WITH_TABLES])
 METHODS = st.sampled_from(["fit", "fit", "partial_fit", "fold_in"])
 
 
-def training(name: str) -> Any:
+def training(name):
     return at.TRAINING[name.split("(", maxsplit=1)[0]]
 
 
 @st.composite
-def ids_of(draw: st.DrawFn, name: str, n: int) -> Any:
+def ids_of(draw, name, n):
     """Any ids, or those of the training set with some replaced."""
     width = WIDTH[name.split("(", maxsplit=1)[0]]
     if draw(st.booleans()):
@@ -45,7 +41,7 @@ def ids_of(draw: st.DrawFn, name: str, n: int) -> Any:
 
 @settings(max_examples=4 * EXAMPLES)
 @given(data=st.data(), name=FITTED, method=METHODS, n=st.integers(1, 8))
-def test_any_ids_and_labels_are_learnt_from_or_refused(data: Any, name: str, method: str, n: int) -> None:
+def test_any_ids_and_labels_are_learnt_from_or_refused(data, name, method, n):
     model = again(name)
     rows = data.draw(ids_of(name, n), "X")
     y = data.draw(st.sampled_from(["classes", "levels"]).flatmap(lambda kind: drawn.targets(kind, n)), "y")
@@ -56,11 +52,11 @@ def test_any_ids_and_labels_are_learnt_from_or_refused(data: Any, name: str, met
 
 @settings(max_examples=3 * EXAMPLES)
 @given(data=st.data(), name=FITTED, n=st.integers(1, 8))
-def test_any_ids_get_probabilities_or_are_refused(data: Any, name: str, n: int) -> None:
+def test_any_ids_get_probabilities_or_are_refused(data, name, n):
     predict_or_refuse(at.fitted(name), data.draw(ids_of(name, n), "X"))
 
 
-def size(numbers: Any) -> int:
+def size(numbers):
     """Return how many rows to put beside numbers, which may be a single one or none."""
     try:
         return len(numbers)
@@ -69,7 +65,7 @@ def size(numbers: Any) -> int:
 
 
 # What reads ids, rows or scores without a model, and how many columns of what it reads.
-READERS: dict[str, Any] = {
+READERS = {
     "Table": lambda ids, numbers: Table(np.ones((size(numbers), 2)), ids).features,
     "Table.rows": lambda ids, numbers: at.ITEMS.rows(ids),
     "Vocabulary": lambda ids, numbers: Vocabulary(ids).encode(ids),
@@ -91,7 +87,7 @@ READERS: dict[str, Any] = {
     "similar_users": lambda ids, numbers: at.fitted("CrowdGPPL").similar_users(ids)[1:],
     "similar_items": lambda ids, numbers: at.fitted("CrowdGPPL").similar_items(ids)[1:],
 }
-TABLE_READERS: dict[str, Any] = {
+TABLE_READERS = {
     "OneHotDesign": lambda rows: OneHotDesign(implicit=True).fit(rows).transform(rows),
     "Session": lambda rows: Session(at.fitted("GPPLClassifier"), rows, random_state=0).ask(2),
     "Session of a crowd": lambda rows: Session(at.fitted("CrowdGPPL"), rows, user="u0", random_state=0).ask(2),
@@ -100,7 +96,7 @@ TABLE_READERS: dict[str, Any] = {
 
 @settings(max_examples=3 * EXAMPLES)
 @given(data=st.data(), reader=st.sampled_from(sorted(READERS)), n=st.integers(1, 6))
-def test_any_column_is_read_or_refused(data: Any, reader: str, n: int) -> None:
+def test_any_column_is_read_or_refused(data, reader, n):
     table = data.draw(drawn.id_tables(n, 1), "ids")
     ids = table[:, 0] if isinstance(table, np.ndarray) and table.ndim == 2 and table.size else table
     if isinstance(table, list):
@@ -114,7 +110,7 @@ def test_any_column_is_read_or_refused(data: Any, reader: str, n: int) -> None:
 
 @settings(max_examples=2 * EXAMPLES)
 @given(data=st.data(), reader=st.sampled_from(sorted(TABLE_READERS)), n=st.integers(1, 6))
-def test_any_pairs_of_ids_are_read_or_refused(data: Any, reader: str, n: int) -> None:
+def test_any_pairs_of_ids_are_read_or_refused(data, reader, n):
     rows = data.draw(drawn.id_tables(n, 2), "rows")
     result, _ = refusal(lambda: TABLE_READERS[reader](rows), rows)
     assert_sound(result)
@@ -122,7 +118,7 @@ def test_any_pairs_of_ids_are_read_or_refused(data: Any, reader: str, n: int) ->
 
 @settings(max_examples=2 * EXAMPLES)
 @given(data=st.data(), shape=st.tuples(st.integers(1, 6), st.integers(1, 6)), is_sparse=st.booleans())
-def test_any_matrix_of_ratings_is_read_or_refused(data: Any, shape: tuple[int, int], is_sparse: bool) -> None:
+def test_any_matrix_of_ratings_is_read_or_refused(data, shape, is_sparse):
     dense = data.draw(drawn.held(data.draw(drawn.arrays(shape))), "dense")
     matrix = data.draw(drawn.sparse_matrices(shape), "sparse") if is_sparse else dense
     result, message = refusal(lambda: from_matrix(matrix), matrix)
@@ -131,17 +127,12 @@ def test_any_matrix_of_ratings_is_read_or_refused(data: Any, shape: tuple[int, i
         assert is_sparse or not np.isnan(result[1]).any()
 
 
-ANSWERED = {
-    "GPPLClassifier": None,
-    "CrowdGPPL": "u0",
-    "GibbsM3F": None,
-    "VariationalFM": None,
-}
+ANSWERED = {"GPPLClassifier": None, "CrowdGPPL": "u0", "GibbsM3F": None, "VariationalFM": None}
 
 
 @settings(max_examples=EXAMPLES)
 @given(data=st.data(), name=st.sampled_from(sorted(ANSWERED)), row=st.integers(-2, 12))
-def test_any_answer_is_learnt_from_or_refused(data: Any, name: str, row: int) -> None:
+def test_any_answer_is_learnt_from_or_refused(data, name, row):
     candidates = at.X[:8] if name == "VariationalFM" else None
     session = Session(at.fitted(name), candidates, user=ANSWERED[name], random_state=0)
     session.ask(3)

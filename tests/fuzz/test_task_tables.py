@@ -1,9 +1,6 @@
 """Tables of choices and rankings of any cells: refused in words, or tasks in which an item was chosen."""
 
-from __future__ import annotations
-
 import warnings
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,15 +11,12 @@ from hypothesis import strategies as st
 from skpref.data import from_choices, from_rankings, from_tasks
 from skpref.exceptions import DataError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 pytestmark = pytest.mark.nightly
 
 ODD = [None, np.nan, "", " ", "NA", 0, 1, 2, 3, -1, 1.0, 1.5, "1", "1.0", "a", "A", "b", "x", True, False, np.inf, b"x"]
 ODD += [2**70, (1,), ["x"], {}, np.datetime64("2024-01-01"), pd.NaT, pd.NA, "none", 1j]
 CELLS = st.sampled_from(ODD)
-SOUND: dict[str, list[Any]] = {
+SOUND = {
     "user": ["ann", "ann", "ann", "bob", "bob"],
     "task": [1, 1, 1, 2, 2],
     "item": ["x", "y", "z", "y", "x"],
@@ -43,7 +37,7 @@ SOUND: dict[str, list[Any]] = {
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Any:
+def tables(draw):
     """Draw a sound table, or one with up to three odd cells."""
     columns = {name: list(cells) for name, cells in SOUND.items()}
     for _ in range(draw(st.integers(0, 3))):
@@ -51,7 +45,7 @@ def tables(draw: st.DrawFn) -> Any:
     return pd.DataFrame(columns) if draw(st.booleans()) else columns
 
 
-def refused_or_tasks(read: Callable[[], Any]) -> None:
+def refused_or_tasks(read):
     """Fail on another error than ours, and on tasks without an item, an answer, or a finite covariate."""
     try:
         with warnings.catch_warnings():
@@ -87,19 +81,19 @@ EXAMPLES = max(100, settings.default.max_examples)
     st.fixed_dictionaries(MORE | {"worst": st.sampled_from([None, "worst"])}),
     st.sampled_from(["best", "place"]),
 )
-def test_any_choices(table: Any, options: Any, chosen: str) -> None:
+def test_any_choices(table, options, chosen):
     refused_or_tasks(lambda: from_choices(table, ["a", "b", "c"], chosen, **options))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data(), table=tables())
-def test_any_rankings(data: st.DataObject, layout: str, table: Any) -> None:
+def test_any_rankings(data, layout, table):
     options = data.draw(st.fixed_dictionaries(LAYOUTS[layout]))
     options |= {"rest": data.draw(st.sampled_from([None, "lost", "unknown"]))}
     options |= {"unranked": data.draw(st.sampled_from([None, [], [0], ["NA"]]))}
     names = ["a", "b", "c"] if layout == "columns" else ["p", "q", "r"]
-    named: dict[str, Any] = {"by": "task"} if layout == "by" else {layout: names}
+    named = {"by": "task"} if layout == "by" else {layout: names}
     refused_or_tasks(lambda: from_rankings(table, **named, **options))
 
 
@@ -112,7 +106,7 @@ def test_any_rankings(data: st.DataObject, layout: str, table: Any) -> None:
     st.sampled_from([{"chosen": "flag"}, {"chosen": "flag", "worst": "last"}, {"rank": "rank"}]),
     st.sampled_from([None, "none", 0, "x"]),
 )
-def test_any_long_tasks(table: Any, items: Any, answers: Any, none: Any) -> None:
+def test_any_long_tasks(table, items, answers, none):
     refused_or_tasks(lambda: from_tasks(table, user="user", **items, **answers, none=none))
 
 
@@ -125,5 +119,5 @@ def test_any_long_tasks(table: Any, items: Any, answers: Any, none: Any) -> None
     st.sampled_from([None, "none", 0, "x"]),
     st.sampled_from([None, "rank"]),
 )
-def test_any_wide_tasks(table: Any, features: Any, none: Any, worst: Any) -> None:
+def test_any_wide_tasks(table, features, none, worst):
     refused_or_tasks(lambda: from_tasks(table, user="user", features=features, chosen="place", worst=worst, none=none))

@@ -1,10 +1,7 @@
 """Real comparisons by many users: one split as a guard; the full tables are in benchmarks/."""
 
-from __future__ import annotations
-
 import csv
 import gzip
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,13 +9,10 @@ import pytest
 from skpref import CrowdGPPL, GPPLClassifier
 from skpref.metrics import cross_entropy, pair_accuracy
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = pytest.mark.usefixtures("all_candidates")
 
 
-def test_llmfao_people_differ(shared: Path) -> None:
+def test_llmfao_people_differ(shared):
     folder = shared / "data" / "llmfao"
     with gzip.open(folder / "comparisons.csv.gz", "rt", newline="") as stream:
         rows = list(csv.DictReader(stream))

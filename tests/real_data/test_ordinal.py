@@ -1,10 +1,7 @@
 """Ordered levels of Chu & Ghahramani (2005): two published partitions as a guard; the table is in benchmarks/."""
 
-from __future__ import annotations
-
 import csv
 import gzip
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,11 +10,8 @@ from skpref import LBFGS, GPOrdinalRegressor
 from skpref.exceptions import DataWarning
 from skpref.metrics import ordinal_mae
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def partition(folder: Path, number: int = 0) -> tuple[np.ndarray, ...]:
+def partition(folder, number=0):
     """Standardised features and levels of the training and the test rows, five bins."""
     with gzip.open(folder / "data.csv.gz", "rt", newline="") as stream:
         header, *rows = csv.reader(stream)
@@ -38,7 +32,7 @@ def partition(folder: Path, number: int = 0) -> tuple[np.ndarray, ...]:
     [("pyrimidines", "ep", 0.55, 0.75), ("pyrimidines", "vb", 0.55, 0.75), ("bostonhousing", "laplace", 0.32, 0.36)],
 )
 @pytest.mark.filterwarnings("ignore::skpref.exceptions.DataWarning")  # pyrimidines has a constant column
-def test_published_partitions(shared: Path, name: str, inference: str, error: float, distance: float) -> None:
+def test_published_partitions(shared, name, inference, error, distance):
     X, y, X_test, y_test = partition(shared / "data" / "ordinal" / name)
     model = GPOrdinalRegressor(inference=inference, optimizer=LBFGS(0), random_state=0).fit(X, y)
     majority = np.full(y_test.size, np.bincount(y).argmax())
@@ -50,7 +44,7 @@ def test_published_partitions(shared: Path, name: str, inference: str, error: fl
     assert log_loss < constant - 0.1
 
 
-def test_a_constant_column_is_said(shared: Path) -> None:
+def test_a_constant_column_is_said(shared):
     X, y, _, _ = partition(shared / "data" / "ordinal" / "pyrimidines")
     with pytest.warns(DataWarning, match="of 27 features are constant"):
         GPOrdinalRegressor(optimizer=None).fit(X, y)

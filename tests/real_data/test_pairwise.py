@@ -1,10 +1,7 @@
 """Real comparisons: a few splits as a guard; the full tables are in benchmarks/."""
 
-from __future__ import annotations
-
 import csv
 import gzip
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,17 +11,14 @@ from skpref.exceptions import DataWarning
 from skpref.kernels import ProductMatern, median_length_scales
 from skpref.metrics import cross_entropy, pair_accuracy
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def columns(path: Path, *names: str) -> list[np.ndarray]:
+def columns(path, *names):
     with gzip.open(path, "rt", newline="") as stream:
         rows = list(csv.DictReader(stream))
     return [np.array([float(row[name]) for row in rows]) for name in names]
 
 
-def test_nba_home_advantage(shared: Path) -> None:
+def test_nba_home_advantage(shared):
     folder = shared / "data" / "nba"
     home, away, won = columns(folder / "comparisons.csv.gz", "home", "away", "home_wins")
     with np.load(folder / "splits" / "splits.npz") as splits:
@@ -43,7 +37,7 @@ def test_nba_home_advantage(shared: Path) -> None:
     assert mean > 5 * std
 
 
-def test_ukpconvarg_unseen_topic(shared: Path) -> None:
+def test_ukpconvarg_unseen_topic(shared):
     folder = shared / "data" / "ukpconvarg"
     fold, left, right, label = columns(folder / "comparisons.csv.gz", "fold", "left", "right", "label")
     gold = np.column_stack(columns(folder / "gold_pairs.csv.gz", "fold", "left", "right", "label", "strict"))

@@ -1,7 +1,5 @@
 """The exported kit passes our estimators, and refuses broken ones."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -45,12 +43,12 @@ CROWDS = {
 
 @pytest.mark.filterwarnings("ignore:.*did not converge")  # "linearised" need not
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_our_estimators_pass(name: str) -> None:
+def test_our_estimators_pass(name):
     check_comparison_estimator(ESTIMATORS[name], seed=int(np.random.default_rng().integers(1000)))
 
 
 @pytest.mark.parametrize("name", CROWDS)
-def test_crowds_pass(name: str) -> None:
+def test_crowds_pass(name):
     check_comparison_estimator(CROWDS[name], columns=TRIPLES, seed=int(np.random.default_rng().integers(1000)))
 
 
@@ -110,21 +108,21 @@ class ForgetsWhenPickled(GPPLClassifier):
         (Noisy(), "same_random_state"),
     ],
 )
-def test_broken_estimators_are_refused(broken: GPPLClassifier, check: str) -> None:
+def test_broken_estimators_are_refused(broken, check):
     with pytest.raises(AssertionError, match=check):
         check_comparison_estimator(broken)
 
 
-def two(left) -> np.ndarray:
+def two(left):
     return np.column_stack([1.0 - left, left])
 
 
-def proba(change) -> dict:
+def proba(change):
     """Change the probabilities of the left side."""
     return {"predict_proba": lambda self, X: two(change(GPPLClassifier.predict_proba(self, X)[:, 1], self, X))}
 
 
-def fit(change, before=None) -> dict:
+def fit(change, before=None):
     """Do something more in a fit."""
 
     def faulty(self, X, y=None, sample_weight=None):
@@ -135,12 +133,12 @@ def fit(change, before=None) -> dict:
     return {"fit": faulty}
 
 
-def overwrite(model, X, y) -> None:
+def overwrite(model, X, y):
     X.flags.writeable = True
     X[0] = X[1]
 
 
-def write(model, X, y) -> None:
+def write(model, X, y):
     y[0] = y[0]
 
 
@@ -149,7 +147,7 @@ def lenient(method):
     return lambda self, X, *_: getattr(GPPLClassifier, method)(self, X, *_) if hasattr(self, "classes_") else 0.5
 
 
-def counted(self, X, y) -> None:
+def counted(self, X, y):
     self._n_fits = getattr(self, "_n_fits", 0) + 1
 
 
@@ -183,7 +181,7 @@ def later_rows(left, self, X):
     return left * (1.0 - 1e-3 * (len(X) > 1 and X[0] == self._last))
 
 
-def remember_last(self, X, y) -> None:
+def remember_last(self, X, y):
     self._last = X[-1]
 
 
@@ -211,11 +209,7 @@ FAULTS = [
     (fit(remember_last) | proba(later_rows), "_batch_is_row_by_row", "the order of rows"),
     ({"fit": keeps_failing}, "_failed_fit_keeps_the_earlier", "leaves attributes"),
     ({"fit": swallow}, "_failed_fit_keeps_the_earlier", "wanted ValueError"),
-    (
-        {"predict_proba": lambda self, X: 0.999 * GPPLClassifier.predict_proba(self, X)},
-        "_probabilities",
-        "do not sum",
-    ),
+    ({"predict_proba": lambda self, X: 0.999 * GPPLClassifier.predict_proba(self, X)}, "_probabilities", "do not sum"),
     (proba(lambda p, *_: 3.0 * p - 1.0), "_probabilities", "outside"),
     ({"predict": lambda self, X: 1 - GPPLClassifier.predict(self, X)}, "_probabilities", "predict contradicts"),
     (
@@ -250,7 +244,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("number", range(len(FAULTS)))
-def test_each_check_notices_its_fault(number: int) -> None:
+def test_each_check_notices_its_fault(number):
     methods, check, text = FAULTS[number]
     check_function = getattr(_comparisons, check)
     assert check_function in _comparisons._CHECKS
@@ -260,7 +254,7 @@ def test_each_check_notices_its_fault(number: int) -> None:
 
 
 @pytest.mark.parametrize("method", ["fit", "predict_proba"])
-def test_unknown_items_of_a_table_are_refused(method: str) -> None:
+def test_unknown_items_of_a_table_are_refused(method):
     def lenient(self, X, *args):
         rows = [["a" if name == "never seen" else name for name in row] for row in X]
         return getattr(GPPLClassifier, method)(self, rows, *args)
@@ -286,7 +280,7 @@ def test_unknown_items_of_a_table_are_refused(method: str) -> None:
         "weight.*zero",
     ],
 )
-def test_each_message_is_asked_for(text: str) -> None:
+def test_each_message_is_asked_for(text):
     def vague(self, X, y=None, sample_weight=None):
         try:
             return GPPLClassifier.fit(self, X, y, sample_weight)
@@ -374,7 +368,7 @@ class BreaksWhenItFails(CrowdGPPL):
         (BreaksWhenItFails, "_partial_fit", "a failed partial_fit changes the fit"),
     ],
 )
-def test_broken_crowds_are_refused(broken: type[CrowdGPPL], check: str, text: str) -> None:
+def test_broken_crowds_are_refused(broken, check, text):
     unknown_user = "raise" if broken is AcceptsUnseenUsers else "consensus"
     case = _comparisons._draw(broken(n_factors=0, unknown_user=unknown_user), TRIPLES, 0)
     check_function = getattr(_comparisons, check)
@@ -383,7 +377,7 @@ def test_broken_crowds_are_refused(broken: type[CrowdGPPL], check: str, text: st
         check_function(case)
 
 
-def test_columns_of_other_things() -> None:
+def test_columns_of_other_things():
     columns = IdColumns(n_columns=3, left=2, right=1)
     assert columns.others == (0,)
     assert columns.rows(["a"], ["b"], np.array([7])) == [[7, "b", "a"]]
@@ -405,11 +399,11 @@ class WithUsers(GPPLClassifier):
         return rows
 
 
-def test_the_kit_reads_estimators_of_three_columns() -> None:
+def test_the_kit_reads_estimators_of_three_columns():
     check_comparison_estimator(WithUsers(), columns=IdColumns(n_columns=3, left=1, right=2))
 
 
-def test_the_kit_wants_a_classifier_and_enough_items() -> None:
+def test_the_kit_wants_a_classifier_and_enough_items():
     with pytest.raises(AssertionError, match="not a classifier"):
         check_comparison_estimator(GPPLRegressor())
     with pytest.raises(AssertionError, match="need 6 items"):

@@ -5,10 +5,6 @@ feed other matrices are listed by name, with the reason; and the same checks run
 rows of any width as ids, so that what stands behind the reading is checked by all of them.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
@@ -77,11 +73,11 @@ EXPECTED = {
 }
 
 
-def named(estimator: Any) -> list[str]:
+def named(estimator):
     return [getattr(check, "func", check).__name__ for _, check in estimator_checks_generator(estimator)]
 
 
-def test_nothing_is_switched_off_and_nothing_listed_in_vain() -> None:
+def test_nothing_is_switched_off_and_nothing_listed_in_vain():
     assert len(named(GPPLRegressor())) >= 59
     assert len(named(GPOrdinalRegressor())) >= 61
     assert len(named(GPPLClassifier())) >= 56
@@ -90,31 +86,32 @@ def test_nothing_is_switched_off_and_nothing_listed_in_vain() -> None:
     assert set(EXPECTED) - names <= (set() if "check_array_api_input" in names else new)
 
 
-@parametrize_with_checks([GPPLRegressor(optimizer=None)])
-def test_regressor_passes_every_check(estimator: Any, check: Any) -> None:
+# A loose tolerance takes a third of the time; the nightly variant below has that of users.
+@parametrize_with_checks([GPPLRegressor(optimizer=None, tol=0.1)])
+def test_regressor_passes_every_check(estimator, check):
     check(estimator)
 
 
 @pytest.mark.statistical  # the checks of this estimator run in the default run with other parameters
 @parametrize_with_checks([GPPLRegressor(optimizer=None, inference="laplace", inducing=15)])
-def test_regressor_passes_with_fewer_inducing_points_than_items(estimator: Any, check: Any) -> None:
+def test_regressor_passes_with_fewer_inducing_points_than_items(estimator, check):
     check(estimator)
 
 
 @parametrize_with_checks([GPOrdinalRegressor(optimizer=None)])
-def test_ordinal_passes_every_check(estimator: Any, check: Any) -> None:
+def test_ordinal_passes_every_check(estimator, check):
     check(estimator)
 
 
 @pytest.mark.statistical  # the checks of this estimator run in the default run with other parameters
 @parametrize_with_checks([GPOrdinalRegressor(optimizer=None, inference="vb", inducing=15)])
-def test_ordinal_passes_every_check_with_inducing_points(estimator: Any, check: Any) -> None:
+def test_ordinal_passes_every_check_with_inducing_points(estimator, check):
     check(estimator)
 
 
 @pytest.mark.statistical  # half a minute: every fit of the kit is a search
 @parametrize_with_checks([GPOrdinalRegressor(optimizer=LBFGS(0)), GPOrdinalRegressor("auto", inference="laplace")])
-def test_ordinal_passes_every_check_with_a_search(estimator: Any, check: Any) -> None:
+def test_ordinal_passes_every_check_with_a_search(estimator, check):
     check(estimator)
 
 
@@ -145,11 +142,11 @@ class RowsAsIds(GPPLClassifier):
 
 @pytest.mark.slow  # the family's checks run in the default run on another variant
 @parametrize_with_checks([RowsAsIds()])
-def test_what_stands_behind_the_ids_passes_every_check(estimator: Any, check: Any) -> None:
+def test_what_stands_behind_the_ids_passes_every_check(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow  # the family's checks run in the default run on another variant
 @parametrize_with_checks([GPPLClassifier(on_self="drop")], expected_failed_checks=lambda _: EXPECTED)
-def test_classifier_passes_every_check_that_feeds_pairs(estimator: Any, check: Any) -> None:
+def test_classifier_passes_every_check_that_feeds_pairs(estimator, check):
     check(estimator)

@@ -4,10 +4,7 @@ Their rows are ids of a user and an item, so most checks feed what cannot be rat
 rows of any width as users who all rate one item: what stands behind the reading is then checked.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skpref.exceptions.DataWarning")
 
 
 @pytest.fixture(autouse=True)
-def _calibrated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _calibrated(request, monkeypatch):
     if "check_classifiers_train" in request.node.name:  # which wants the most probable class
         monkeypatch.setattr(calibration, "POLICY", POLICY)
 
@@ -67,18 +64,18 @@ class IPM3F(RowsAsUsers, GibbsIPM3F):
 MORE = {"C": 1.0, "duplicates": "mean", "random_state": 0}
 
 
-def run(estimator: Any, check: Any) -> None:
+def run(estimator, check):
     if check.func.__name__ == "check_classifiers_train" and estimator.prediction == "median":
         pytest.skip("the check wants the most probable class: the median of levels need not be that one")
     check(estimator)
 
 
 @parametrize_with_checks([M3F(n_factors=3, max_iter=30, burn_in=10, **MORE)])
-def test_what_stands_behind_the_ids_passes_every_check(estimator: Any, check: Any) -> None:
+def test_what_stands_behind_the_ids_passes_every_check(estimator, check):
     run(estimator, check)
 
 
 @pytest.mark.slow  # the family's checks run in the default run on another variant
 @parametrize_with_checks([IPM3F(prediction="scores", max_iter=30, burn_in=10, **MORE)])
-def test_features_of_an_indian_buffet_pass_every_check(estimator: Any, check: Any) -> None:
+def test_features_of_an_indian_buffet_pass_every_check(estimator, check):
     run(estimator, check)

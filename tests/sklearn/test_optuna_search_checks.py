@@ -1,16 +1,10 @@
 """scikit-learn's own checks: `OptunaSearch` passes all that `GridSearchCV` does."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpref.search import OptunaSearch
-
-pytest.importorskip("optuna")
 
 REGRESSION = OptunaSearch(BayesianRidge(), {"alpha_1": [1e-6, 1e-3]}, cv=2)
 CLASSIFICATION = OptunaSearch(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2, error_score="raise")
@@ -22,11 +16,11 @@ pytestmark = [
 
 
 @parametrize_with_checks([CLASSIFICATION])
-def test_every_check(estimator: Any, check: Any) -> None:
+def test_every_check(estimator, check):
     check(estimator)
 
 
 @pytest.mark.statistical  # the checks of the search run in the default run with a classifier
 @parametrize_with_checks([REGRESSION])
-def test_every_check_of_a_regressor(estimator: Any, check: Any) -> None:
+def test_every_check_of_a_regressor(estimator, check):
     check(estimator)

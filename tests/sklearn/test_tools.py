@@ -1,9 +1,5 @@
 """What `test_matrix` does not ask of scikit-learn's tools: texts, and groups of rows."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import sklearn
@@ -22,14 +18,14 @@ QUICK = {"optimizer": None, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
-def items() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def items():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((36, 3))
     return X, X[:, 0] - 0.5 * X[:, 1], np.repeat(np.arange(6), 6)
 
 
 # ------------------------------------------------------------------------------------------------------------ regressor
-def test_regressor_ranks_texts() -> None:
+def test_regressor_ranks_texts():
     words = ["very good", "good", "fair", "poor", "very poor"]
     texts = [f"{word} text about {thing}" for word in words for thing in ("tea", "milk", "rain")]
     grade = np.repeat(np.arange(5)[::-1], 3)
@@ -40,7 +36,7 @@ def test_regressor_ranks_texts() -> None:
 
 
 @pytest.mark.parametrize("routing", [False, True])
-def test_groups_of_rows_travel(items: Any, routing: bool) -> None:
+def test_groups_of_rows_travel(items, routing):
     X, y, qid = items
     y = y + 100.0 * np.random.default_rng(0).standard_normal(6)[qid]  # comparable within a group only
     with sklearn.config_context(enable_metadata_routing=routing):

@@ -3,15 +3,14 @@
 `test_matrix` runs every cell of the table: those without a reason work, and those with a reason raise a clear error.
 """
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import joblib
 import numpy as np
@@ -72,9 +71,6 @@ from skpref import (
     VariationalFMClassifier,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 TABLE = Path(__file__).resolve().parents[2] / "docs/user_guide/sklearn_table.inc"
 FOLDS = KFold(2, shuffle=True, random_state=0)
 
@@ -95,31 +91,31 @@ class Kind:
     ids: bool = False  # whether columns of X are ids
 
     @property
-    def classes(self) -> bool:
+    def classes(self):
         return is_classifier(self.model)
 
     @property
-    def method(self) -> str:
+    def method(self):
         return "predict_proba" if self.classes else "predict"
 
-    def fitted(self) -> Any:
+    def fitted(self):
         return clone(self.model).fit(self.X, self.y, **self.fit)
 
-    def answers(self, model: Any, X: Any = None) -> np.ndarray:
+    def answers(self, model, X=None):
         return np.asarray(getattr(model, self.method)(self.X if X is None else X))
 
-    def same(self, model: Any, other: Any = None, X: Any = None) -> None:
+    def same(self, model, other=None, X=None):
         """Assert that two models predict the same."""
         np.testing.assert_array_equal(self.answers(model, X), self.answers(other or self.fitted()))
 
 
-def columns_alone(names: list[str]) -> ColumnTransformer:
+def columns_alone(names):
     keep = ColumnTransformer([("ids", "passthrough", names)], verbose_feature_names_out=False)
     return keep.set_output(transform="pandas")
 
 
 @cache
-def kinds() -> dict[str, Kind]:
+def kinds():
     import pandas as pd
 
     rng = np.random.default_rng(0)
@@ -148,10 +144,7 @@ def kinds() -> dict[str, Kind]:
         "classes": Kind(SVGPClassifier(inducing=8, **quick), X, (latent > 0).astype(int), **features),
         "numbers": Kind(SVGPRegressor(inducing=8, **quick), X, latent, **features),
         "grades": Kind(
-            GPOrdinalRegressor(RBF(1.0), inference="laplace", **quick),
-            X,
-            np.digitize(latent, [-0.5, 0.5]),
-            **features,
+            GPOrdinalRegressor(RBF(1.0), inference="laplace", **quick), X, np.digitize(latent, [-0.5, 0.5]), **features
         ),
         "pairs": Kind(
             GPPLClassifier(left="left", right="right", **quick),
@@ -221,22 +214,17 @@ NUMBERS = Reason(
     "|(no|none of the following) attributes?:? .*predict_proba|[Ii]nput variables with inconsistent numbers of samples",
 )
 CLASSES = Reason("Only for numbers; here y is classes.", "Unknown label type: continuous|labels must be 0 or 1")
-TWO_CLASSES = Reason(
-    "Only for two classes.", "Only binary classification is supported|Expected 'estimator' to be a binary"
-)
+TWO_CLASSES = Reason("Only for two classes.", "Only binary classification is supported|Expected 'estimator' to be a")
 IMPORTANCE = Reason(
     "Columns of ids have no importance, and none can be left out.",
     "should have `coef_`|could not convert string to float",
 )
 NUMERIC = Reason("It takes numbers only: number the ids.", "could not convert string to float")
 POSITIONS = Reason(
-    "It makes an array of the frame: name columns by position, `left=0, right=1`.",
-    "whose columns have no names: pass",
+    "It makes an array of the frame: name columns by position, `left=0, right=1`.", "whose columns have no names: pass"
 )
 DENSE = Reason("It takes dense X only.", "must be an array-like|shape mismatch")
-NO_NAMES = Reason(
-    "Sparse rows have no names of columns.", "`set_output` is not available|no attribute 'feature_names_in_'"
-)
+NO_NAMES = Reason("Sparse rows have no names of columns.", "`set_output` is not available|no attribute 'feature_names_")
 NO_PARTIAL_FIT = Reason("The estimator has no `partial_fit`.", "partial_fit")
 QID_LAST = Reason("It passes `qid` to the last model, too.", r"unexpected argument\(s\) {'qid'}")
 NO_QID = Reason("It does not pass `qid` on.", "unexpected keyword argument 'qid'")
@@ -254,30 +242,30 @@ class Tool:
     unless: dict[str, Reason]
 
 
-TOOLS: dict[str, Tool] = {}
+TOOLS = {}
 
 
-def tool(name: str, **unless: Reason) -> Callable[[Callable[[Kind], None]], Callable[[Kind], None]]:
-    def add(run: Callable[[Kind], None]) -> Callable[[Kind], None]:
+def tool(name, **unless):
+    def add(run):
         TOOLS[name] = Tool(run, unless)
         return run
 
     return add
 
 
-def run(name: str, kind: Kind) -> None:
+def run(name, kind):
     """Run a tool; where `fit` needs further arguments, they are routed."""
     with sklearn.config_context(enable_metadata_routing=bool(kind.fit)):
         TOOLS[name].run(kind)
 
 
-def finite(values: Any) -> None:
+def finite(values):
     array = np.asarray(values, dtype=float)
     assert array.size
     assert np.all(np.isfinite(array))
 
 
-def scores(kind: Kind, model: Any = None, params: dict[str, Any] | None = None, **options: Any) -> np.ndarray:
+def scores(kind, model=None, params=None, **options):
     given = {**kind.fit, **(params or {})} or None
     found = cross_val_score(
         model or kind.model, kind.X, kind.y, params=given, error_score="raise", **{"cv": FOLDS, **options}
@@ -286,26 +274,26 @@ def scores(kind: Kind, model: Any = None, params: dict[str, Any] | None = None, 
     return found
 
 
-def part(X: Any, columns: Any) -> Any:
+def part(X, columns):
     return X.iloc[:, columns] if hasattr(X, "iloc") else X[:, columns]
 
 
-def first(X: Any) -> Any:
+def first(X):
     return part(X, [0])
 
 
-def others(X: Any) -> Any:
+def others(X):
     return part(X, slice(1, None))
 
 
 @tool("`clone`")
-def _(kind: Kind) -> None:
+def _(kind):
     model = kind.fitted()
     kind.same(clone(model).fit(kind.X, kind.y, **kind.fit), model)
 
 
 @tool("`Pipeline`")
-def _(kind: Kind) -> None:
+def _(kind):
     pipe = make_pipeline(clone(kind.before), clone(kind.model)).fit(kind.rows, kind.y, **kind.fit)
     X = clone(kind.before).fit_transform(kind.rows)
     alone = clone(kind.model).fit(X, kind.y, **kind.fit)
@@ -313,7 +301,7 @@ def _(kind: Kind) -> None:
 
 
 @tool("`ColumnTransformer`")
-def _(kind: Kind) -> None:
+def _(kind):
     columns = ColumnTransformer([("first", "passthrough", [0]), ("others", "passthrough", slice(1, None))])
     columns.set_params(verbose_feature_names_out=False)
     columns.set_output(transform="pandas" if hasattr(kind.X, "iloc") else "default")
@@ -321,25 +309,25 @@ def _(kind: Kind) -> None:
 
 
 @tool("`FeatureUnion`")
-def _(kind: Kind) -> None:
+def _(kind):
     parts = [("first", FunctionTransformer(first)), ("others", FunctionTransformer(others))]
     union = FeatureUnion(parts, verbose_feature_names_out=False)
     union.set_output(transform="pandas" if hasattr(kind.X, "iloc") else "default")
     kind.same(make_pipeline(union, clone(kind.model)).fit(kind.X, kind.y, **kind.fit))
 
 
-def names_arrive(kind: Kind, pipe: Any) -> None:
+def names_arrive(kind, pipe):
     pipe.fit(kind.rows, kind.y, **kind.fit)
     assert pipe[-1].feature_names_in_.tolist() == pipe[:-1].get_feature_names_out().tolist()
 
 
 @tool('`set_output(transform="pandas")`', sparse=NO_NAMES)
-def _(kind: Kind) -> None:
+def _(kind):
     names_arrive(kind, make_pipeline(clone(kind.before), clone(kind.model)).set_output(transform="pandas"))
 
 
 @tool('`set_config(transform_output="pandas")`')
-def _(kind: Kind) -> None:
+def _(kind):
     with sklearn.config_context(transform_output="pandas"):
         pipe = make_pipeline(clone(kind.before), clone(kind.model)).fit(kind.rows, kind.y, **kind.fit)
     X = clone(kind.before).fit_transform(kind.rows)
@@ -348,30 +336,30 @@ def _(kind: Kind) -> None:
 
 
 @tool("`feature_names_in_`", sparse=NO_NAMES)
-def _(kind: Kind) -> None:
+def _(kind):
     assert kind.fitted().feature_names_in_.tolist() == kind.X.columns.tolist()
 
 
 @tool("`get_feature_names_out` before the model")
-def _(kind: Kind) -> None:
+def _(kind):
     pipe = make_pipeline(clone(kind.before), clone(kind.model)).fit(kind.rows, kind.y, **kind.fit)
     assert len(pipe[:-1].get_feature_names_out()) == kind.X.shape[1]
 
 
 @tool("`cross_val_score`")
-def _(kind: Kind) -> None:
+def _(kind):
     scores(kind)
 
 
 @tool("`cross_validate`")
-def _(kind: Kind) -> None:
+def _(kind):
     options = {"cv": FOLDS, "params": kind.fit or None, "return_train_score": True, "error_score": "raise"}
     found = cross_validate(kind.model, kind.X, kind.y, **options)
     finite([found["test_score"], found["train_score"]])
 
 
 @tool("`cross_val_predict`")
-def _(kind: Kind) -> None:
+def _(kind):
     found = cross_val_predict(kind.model, kind.X, kind.y, cv=FOLDS, method=kind.method, params=kind.fit or None)
     rows = kind.X.iloc if hasattr(kind.X, "iloc") else kind.X
     for train, test in FOLDS.split(kind.y):
@@ -381,22 +369,22 @@ def _(kind: Kind) -> None:
 
 
 @tool("`GroupKFold`")
-def _(kind: Kind) -> None:
+def _(kind):
     groups = {"params": {"groups": kind.groups}} if kind.fit else {"groups": kind.groups}
     scores(kind, cv=GroupKFold(2), **groups)
 
 
 @tool("`StratifiedKFold`", **REGRESSORS)
-def _(kind: Kind) -> None:
+def _(kind):
     scores(kind, cv=StratifiedKFold(2))
 
 
 @tool("`TimeSeriesSplit`")
-def _(kind: Kind) -> None:
+def _(kind):
     scores(kind, cv=TimeSeriesSplit(2))
 
 
-def searched(kind: Kind, search: Any) -> None:
+def searched(kind, search):
     search.fit(kind.X, kind.y, **kind.fit)
     finite(search.cv_results_["mean_test_score"])
     best = clone(kind.model).set_params(**search.best_params_).fit(kind.X, kind.y, **kind.fit)
@@ -404,61 +392,61 @@ def searched(kind: Kind, search: Any) -> None:
 
 
 @tool("`GridSearchCV`")
-def _(kind: Kind) -> None:
+def _(kind):
     searched(kind, GridSearchCV(kind.model, dict([kind.search]), cv=FOLDS, error_score="raise"))
 
 
 @tool("`RandomizedSearchCV`")
-def _(kind: Kind) -> None:
+def _(kind):
     options = {"cv": FOLDS, "n_iter": 2, "random_state": 0, "error_score": "raise"}
     searched(kind, RandomizedSearchCV(kind.model, dict([kind.search]), **options))
 
 
 @tool("`HalvingGridSearchCV`")
-def _(kind: Kind) -> None:
+def _(kind):
     options = {"cv": 2, "factor": 2, "min_resources": 24, "random_state": 0, "error_score": "raise"}
     searched(kind, HalvingGridSearchCV(kind.model, dict([kind.search]), **options))
 
 
-def learnt(kind: Kind, **options: Any) -> None:
+def learnt(kind, **options):
     sizes = {"train_sizes": [0.6, 1.0], "cv": FOLDS, "params": kind.fit or None, "error_score": "raise"}
     _, *found = learning_curve(kind.model, kind.X, kind.y, **sizes, **options)
     finite(found)
 
 
 @tool("`learning_curve`")
-def _(kind: Kind) -> None:
+def _(kind):
     learnt(kind)
 
 
 @tool("`learning_curve(exploit_incremental_learning=True)`", groups=NO_PARTIAL_FIT)
-def _(kind: Kind) -> None:
+def _(kind):
     learnt(kind, exploit_incremental_learning=True)
 
 
 @tool("`validation_curve`")
-def _(kind: Kind) -> None:
+def _(kind):
     options = {"cv": FOLDS, "params": kind.fit or None, "error_score": "raise"}
     name, values = kind.search
     finite(validation_curve(kind.model, kind.X, kind.y, param_name=name, param_range=values, **options))
 
 
 @tool("`permutation_test_score`")
-def _(kind: Kind) -> None:
+def _(kind):
     options = {"cv": FOLDS, "params": kind.fit or None, "n_permutations": 2, "random_state": 0}
     score, permuted, _ = permutation_test_score(kind.model, kind.X, kind.y, **options)
     finite([score, *permuted])
 
 
 @tool("`permutation_importance`", sparse=DENSE)
-def _(kind: Kind) -> None:
+def _(kind):
     found = permutation_importance(kind.fitted(), kind.X, kind.y, n_repeats=3, random_state=0)
     finite(found.importances)
     assert found.importances_mean.max() > 0.0
 
 
 @tool("`partial_dependence`", sparse=DENSE)
-def _(kind: Kind) -> None:
+def _(kind):
     ids = {"categorical_features": [1]} if kind.ids else {}
     found = partial_dependence(kind.fitted(), kind.X, [1], grid_resolution=4, **ids)
     finite(found["average"])
@@ -466,13 +454,13 @@ def _(kind: Kind) -> None:
 
 
 @tool("`PartialDependenceDisplay`", sparse=DENSE)
-def _(kind: Kind) -> None:
+def _(kind):
     options = {"categorical_features": [1]} if kind.ids else {}
     options |= {"target": kind.y[0]} if np.unique(kind.y).size == 3 else {}
     drawn(PartialDependenceDisplay.from_estimator(kind.fitted(), kind.X, [1], **options))
 
 
-def drawn(display: Any) -> None:
+def drawn(display):
     from matplotlib import pyplot as plt
 
     assert display.figure_.axes
@@ -480,7 +468,7 @@ def drawn(display: Any) -> None:
 
 
 @tool("`SelectFromModel`", **dict.fromkeys(OF_IDS, IMPORTANCE))
-def _(kind: Kind) -> None:
+def _(kind):
     select = SelectFromModel(clone(kind.model), threshold=-np.inf, max_features=1)
     X = select.fit(kind.X, kind.y, **kind.fit).transform(kind.X)
     finite(kind.answers(clone(kind.model).fit(X, kind.y, **kind.fit), X))
@@ -488,27 +476,27 @@ def _(kind: Kind) -> None:
 
 
 @tool("`RFE`", **dict.fromkeys(OF_IDS, IMPORTANCE))
-def _(kind: Kind) -> None:
+def _(kind):
     select = RFE(clone(kind.model), n_features_to_select=2, step=0.5).fit(kind.X, kind.y, **kind.fit)
     assert select.get_support().sum() == 2
     finite(kind.answers(select))
 
 
 @tool("`SequentialFeatureSelector`", **dict.fromkeys(OF_IDS, IMPORTANCE))
-def _(kind: Kind) -> None:
+def _(kind):
     cut = part(kind.X, slice(0, 3))
     select = SequentialFeatureSelector(clone(kind.model), n_features_to_select=1, cv=FOLDS)
     assert select.fit(cut, kind.y, **kind.fit).get_support().sum() == 1
 
 
 @tool("`BaggingClassifier`, `BaggingRegressor`", pairs=POSITIONS)
-def _(kind: Kind) -> None:
+def _(kind):
     bag = (BaggingClassifier if kind.classes else BaggingRegressor)(clone(kind.model), n_estimators=2, random_state=0)
     finite(kind.answers(bag.fit(kind.X, kind.y, **kind.fit)))
 
 
 @tool("`VotingClassifier`, `VotingRegressor`")
-def _(kind: Kind) -> None:
+def _(kind):
     name, (low, high) = kind.search
     models = [(key, clone(kind.model).set_params(**{name: value})) for key, value in (("low", low), ("high", high))]
     vote = VotingClassifier(models, voting="soft") if kind.classes else VotingRegressor(models)
@@ -518,13 +506,13 @@ def _(kind: Kind) -> None:
 
 
 @tool("`StackingClassifier`, `StackingRegressor`", groups=QID_LAST)
-def _(kind: Kind) -> None:
+def _(kind):
     stack = (StackingClassifier if kind.classes else StackingRegressor)([("one", clone(kind.model))], cv=2)
     finite(kind.answers(stack.fit(kind.X, kind.y, **kind.fit)))
 
 
 @tool("`AdaBoostClassifier`, `AdaBoostRegressor`", pairs=POSITIONS, groups=NO_QID)
-def _(kind: Kind) -> None:
+def _(kind):
     boost = (AdaBoostClassifier if kind.classes else AdaBoostRegressor)(
         clone(kind.model), n_estimators=2, random_state=0
     )
@@ -532,50 +520,50 @@ def _(kind: Kind) -> None:
 
 
 @tool("`CalibratedClassifierCV`", **REGRESSORS)
-def _(kind: Kind) -> None:
+def _(kind):
     model = CalibratedClassifierCV(clone(kind.model), cv=2).fit(kind.X, kind.y, **kind.fit)
     np.testing.assert_allclose(model.predict_proba(kind.X).sum(axis=1), 1.0)
 
 
 @tool("`TunedThresholdClassifierCV`", **REGRESSORS, grades=TWO_CLASSES, ratings=TWO_CLASSES)
-def _(kind: Kind) -> None:
+def _(kind):
     model = TunedThresholdClassifierCV(clone(kind.model), cv=2).fit(kind.X, kind.y, **kind.fit)
     finite([model.best_threshold_, model.best_score_])
 
 
 @tool("`OneVsRestClassifier`", **REGRESSORS)
-def _(kind: Kind) -> None:
+def _(kind):
     model = OneVsRestClassifier(clone(kind.model)).fit(kind.X, kind.y, **kind.fit)
     np.testing.assert_allclose(model.predict_proba(kind.X).sum(axis=1), 1.0)
 
 
 @tool("`MultiOutputClassifier`, `MultiOutputRegressor`")
-def _(kind: Kind) -> None:
+def _(kind):
     both = (MultiOutputClassifier if kind.classes else MultiOutputRegressor)(clone(kind.model))
     found = both.fit(kind.X, np.column_stack([kind.y, kind.y]), **kind.fit).predict(kind.X)
     np.testing.assert_array_equal(found[:, 1], kind.fitted().predict(kind.X))
 
 
 @tool("`TransformedTargetRegressor`", **dict.fromkeys(("classes", "grades", "pairs", "crowd", "sparse"), CLASSES))
-def _(kind: Kind) -> None:
+def _(kind):
     model = TransformedTargetRegressor(clone(kind.model), transformer=StandardScaler())
     finite(model.fit(kind.X, kind.y, **kind.fit).predict(kind.X))
 
 
 @tool("`FrozenEstimator`")
-def _(kind: Kind) -> None:
+def _(kind):
     model = kind.fitted()
     kind.same(FrozenEstimator(model).fit(kind.X, kind.y), model)
 
 
 @tool("`SelfTrainingClassifier`", **REGRESSORS, **dict.fromkeys(OF_IDS, NUMERIC))
-def _(kind: Kind) -> None:
+def _(kind):
     y = np.where(np.arange(kind.y.size) % 3, kind.y, -1)
     finite(kind.answers(SelfTrainingClassifier(clone(kind.model)).fit(kind.X, y, **kind.fit)))
 
 
 @tool("`sample_weight` by metadata routing")
-def _(kind: Kind) -> None:
+def _(kind):
     with sklearn.config_context(enable_metadata_routing=True):
         asked = clone(kind.model).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         weight = np.arange(kind.y.size) % 2 + 0.5
@@ -583,40 +571,40 @@ def _(kind: Kind) -> None:
 
 
 @tool('`scoring="neg_log_loss"`', **REGRESSORS)
-def _(kind: Kind) -> None:
+def _(kind):
     scores(kind, scoring="neg_log_loss")
 
 
 @tool('`scoring="roc_auc"`', **REGRESSORS)
-def _(kind: Kind) -> None:
+def _(kind):
     scores(kind, scoring="roc_auc" if np.unique(kind.y).size != 3 else "roc_auc_ovr")
 
 
 @tool("`RocCurveDisplay`", **REGRESSORS, grades=TWO_CLASSES, ratings=TWO_CLASSES)
-def _(kind: Kind) -> None:
+def _(kind):
     drawn(RocCurveDisplay.from_estimator(kind.fitted(), kind.X, kind.y))
 
 
 @tool("`ConfusionMatrixDisplay`, `PredictionErrorDisplay`")
-def _(kind: Kind) -> None:
+def _(kind):
     display = ConfusionMatrixDisplay if kind.classes else PredictionErrorDisplay
     drawn(display.from_estimator(kind.fitted(), kind.X, kind.y))
 
 
 @tool("callbacks: `ProgressBar`")
-def _(kind: Kind) -> None:
+def _(kind):
     pytest.importorskip("rich")
     callback = pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 has no callbacks")
     kind.same(clone(kind.model).set_callbacks(callback.ProgressBar()).fit(kind.X, kind.y, **kind.fit))
 
 
 @tool("`n_jobs=2`")
-def _(kind: Kind) -> None:
+def _(kind):
     np.testing.assert_array_equal(scores(kind, n_jobs=2), scores(kind))
 
 
 @tool("`partial_fit`", groups=NO_PARTIAL_FIT)
-def _(kind: Kind) -> None:
+def _(kind):
     model = clone(kind.model)
     rows = kind.X.iloc if hasattr(kind.X, "iloc") else kind.X
     named = "classes" in inspect.signature(model.partial_fit).parameters
@@ -628,13 +616,13 @@ def _(kind: Kind) -> None:
 
 
 @tool("`pickle`")
-def _(kind: Kind) -> None:
+def _(kind):
     model = kind.fitted()
     kind.same(pickle.loads(pickle.dumps(model)), model)
 
 
 @tool("`joblib.dump`")
-def _(kind: Kind) -> None:
+def _(kind):
     model = kind.fitted()
     with tempfile.TemporaryDirectory() as folder:
         joblib.dump(model, Path(folder) / "model")
@@ -642,7 +630,7 @@ def _(kind: Kind) -> None:
 
 
 @tool("`skpref.save` of a Pipeline")
-def _(kind: Kind) -> None:
+def _(kind):
     pipe = make_pipeline(clone(kind.before), clone(kind.model)).fit(kind.rows, kind.y, **kind.fit)
     with tempfile.TemporaryDirectory() as folder:
         skpref.save(pipe, Path(folder) / "model")
@@ -651,12 +639,12 @@ def _(kind: Kind) -> None:
 
 
 @tool("HTML in notebooks")
-def _(kind: Kind) -> None:
+def _(kind):
     assert type(kind.model).__name__ in estimator_html_repr(kind.fitted())
 
 
 # --------------------------------------------------------------------------------------------------------------- table
-def table() -> str:
+def table():
     """Return the table of the guide: a row for each tool, a column for each kind of X, and the reasons below."""
     reasons = list(dict.fromkeys(reason for tool in TOOLS.values() for reason in tool.unless.values()))
     rows = [["tool", *TITLES.values()]]

@@ -1,7 +1,5 @@
 """Arenas whose judges like long answers: what covariates give, on simulated battles."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import spearmanr

@@ -5,8 +5,6 @@ gates lie three to four standard errors away. Ours, once: 0.900 and 0.857; the l
 are fixed; a failure is one only if another seed fails as well.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Posteriors of choices beside long runs of a sampler of the same model (elliptical slices of each person's tastes)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import log_softmax

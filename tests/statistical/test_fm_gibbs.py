@@ -6,8 +6,6 @@ tests/equivalence, and their densities are tested in tests/unit. Thresholds stan
 so these are 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +24,7 @@ N_SWEEPS, N_BATCHES = 12_000, 40
 THRESHOLDS = np.array([-0.7, 0.6])
 
 
-def tiny_machine() -> tuple[sparse.csr_array, Machine]:
+def tiny_machine():
     """Three users, three items, one factor; priors with means that differ from zero."""
     user, item = np.divmod(np.delete(np.arange(9), 4), 3)
     X = sparse.csr_array(np.hstack([np.eye(3)[user], np.eye(3)[item]]))
@@ -36,7 +34,7 @@ def tiny_machine() -> tuple[sparse.csr_array, Machine]:
     return X, Machine(unit, np.zeros((6, 2)), np.ones((6, 2)), unit, prior, likelihood)
 
 
-def from_prior(prior: Prior, rng: np.random.Generator, *, learn: bool) -> dict[str, np.ndarray]:
+def from_prior(prior, rng, *, learn):
     """Draw priors and features."""
     nu, lam = prior.nu.copy(), prior.lam.copy()
     if learn:
@@ -45,13 +43,13 @@ def from_prior(prior: Prior, rng: np.random.Generator, *, learn: bool) -> dict[s
     return {"theta": theta, "nu": nu, "lam": lam}
 
 
-def values(state: dict[str, np.ndarray], X: sparse.csr_array) -> np.ndarray:
+def values(state, X):
     """Return y(x)."""
     w, v = state["theta"].T
     return X @ w + 0.5 * ((X @ v) ** 2 - X @ v**2)
 
 
-def summaries(state: dict[str, np.ndarray], X: sparse.csr_array, level: np.ndarray) -> np.ndarray:
+def summaries(state, X, level):
     """Return bounded numbers that parameters, data and priors enter; factors and scales may have heavy tails."""
     z, theta, lam = np.tanh(values(state, X)), np.tanh(state["theta"]), state["lam"] / (1.0 + state["lam"])
     parts = [z.mean(), (z**2).mean(), z @ level, theta[:3, 1].mean(), theta[3:, 1].mean(), *(theta**2).mean(axis=0)]
@@ -59,12 +57,12 @@ def summaries(state: dict[str, np.ndarray], X: sparse.csr_array, level: np.ndarr
     return np.array([*parts, *np.bincount(level, minlength=3), theta[0, 1] * theta[3, 1]])
 
 
-def deviations(*, learn: bool, seed: int, wrong: float = 1.0) -> np.ndarray:
+def deviations(*, learn, seed, wrong=1.0):
     """Return differences of means over their standard errors; the chain believes in precisions that are `wrong`."""
     X, machine = tiny_machine()
     rng = np.random.default_rng(seed)
 
-    def redrawn(state: dict[str, np.ndarray]) -> np.ndarray:
+    def redrawn(state):
         return np.searchsorted(THRESHOLDS, values(state, X) + rng.standard_normal(X.shape[0]))
 
     direct = []
@@ -90,12 +88,12 @@ def deviations(*, learn: bool, seed: int, wrong: float = 1.0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("learn", [False, True])
-def test_geweke_joint_distribution(learn: bool) -> None:
+def test_geweke_joint_distribution(learn):
     """Of about 25 summaries, six standard errors from 40 batches are a false alarm in 1e-5 of runs."""
     z = deviations(learn=learn, seed=1)
     assert np.abs(z).max() < 6.0, z
 
 
-def test_the_test_has_power() -> None:
+def test_the_test_has_power():
     """Factors of the chain that are 20 % smaller than those of the prior are refuted."""
     assert np.abs(deviations(learn=False, seed=2, wrong=1.5)).max() > 6.0

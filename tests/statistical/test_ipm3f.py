@@ -4,8 +4,6 @@ Numbers of one chain are correlated: standard errors are those of means of 50 ba
 freedom, for which 6 standard errors are a false alarm of 2e-7).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

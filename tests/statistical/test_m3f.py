@@ -3,8 +3,6 @@
 False-alarm rates are stated where a test draws; all are at most 1e-4 a test.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -7,8 +7,6 @@ posterior says: 1 if it is right, 1.25 if its standard deviation is 20 % too sma
 variational posterior. Each test shows its power: the same posterior, narrower by 20 %, is refuted.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -23,10 +21,7 @@ from skpref.factorization.max_margin.m3f_chain import MarginPrior
 from skpref.factorization.max_margin.posterior import level_probabilities
 from skpref.kernels import ProductMatern
 
-pytestmark = [
-    pytest.mark.statistical,
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-]
+pytestmark = [pytest.mark.statistical, pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")]
 ALARM = 1e-4
 NARROW = 0.8
 LEVELS, MARGIN, COST = 3, 1.0, 0.8

@@ -4,12 +4,9 @@
 Python's ``logging`` takes its lock leaves it taken, and other threads of the process (a client of Dask) wait for ever.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -21,10 +18,6 @@ from skpref.datasets import make_crowd
 from skpref.search import OptunaSearch
 from skpref.tracking import MLflowCallback
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 # Fits of tenths of a second that are interrupted twenty times each, at other moments in every run.
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs setitimer")
 N_TIMES = 20
@@ -33,7 +26,7 @@ CROWD = make_crowd(random_state=0)
 PAIRS = RNG.permuted(np.tile(np.arange(40), (40_000, 1)), axis=1)[:, :2]
 X = RNG.normal(size=(300, 4))
 RATINGS = np.column_stack([RNG.integers(0, 60, 2_000), RNG.integers(0, 40, 2_000)])
-FITS: dict[str, tuple[Any, Any, Any]] = {
+FITS = {
     "crowd": (CrowdGPPL(n_factors=1, max_iter=5, random_state=0), CROWD.comparisons[:100], CROWD.y[:100]),
     "pairs": (GPPLClassifier(likelihood="logit", tol=1e-10), PAIRS, np.ones(40_000)),
     "levels": (GPOrdinalRegressor(), X[:50], np.digitize(X[:50, 0], [-0.5, 0.5])),
@@ -58,7 +51,7 @@ quiet = pytest.mark.filterwarnings("ignore::Warning")
 
 
 @contextmanager
-def interrupted_after(seconds: float) -> Iterator[None]:
+def interrupted_after(seconds):
     """Give a Ctrl-C once some time of the processor has passed, however busy it is."""
     ctrl_c = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
     before = signal.signal(signal.SIGPROF, lambda *_: signal.raise_signal(signal.SIGINT))
@@ -71,7 +64,7 @@ def interrupted_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGINT, ctrl_c)
 
 
-def interrupt(fit: Callable[[], Any], least: int = N_TIMES // 2) -> int:
+def interrupt(fit, least=N_TIMES // 2):
     """Interrupt at random moments; return how often. Where a try is no KeyboardInterrupt, the fit had ended."""
     took = []
     for _ in range(4):  # the first one compiles, and any may be slow beside other tests
@@ -92,20 +85,20 @@ def interrupt(fit: Callable[[], Any], least: int = N_TIMES // 2) -> int:
     return n_interrupted
 
 
-def score(model: Any, rows: Any, y: Any) -> float:
+def score(model, rows, y):
     return float(np.mean(model.predict(rows[:5]) == y[:5]))
 
 
 @quiet
 @each
-def test_an_interrupt_at_any_moment_is_one(name: str) -> None:
+def test_an_interrupt_at_any_moment_is_one(name):
     model, rows, y = FITS[name]
     interrupt(lambda: model.fit(rows, y))
 
 
 @quiet
 @each_search
-def test_a_grid_search_stops(name: str) -> None:
+def test_a_grid_search_stops(name):
     model, rows, y = FITS[name]
     search = GridSearchCV(model, {"verbose": [0, False]}, cv=2, scoring=score)
     interrupt(lambda: search.fit(rows, y))
@@ -113,11 +106,11 @@ def test_a_grid_search_stops(name: str) -> None:
 
 @quiet
 @each_search
-def test_an_optuna_search_stops_and_keeps_its_trials(name: str) -> None:
+def test_an_optuna_search_stops_and_keeps_its_trials(name):
     model, rows, y = FITS[name]
     kept = []
 
-    def fit() -> None:
+    def fit():
         search = OptunaSearch(model, {"verbose": [0, False]}, n_trials=2, cv=2, scoring=score)
         try:
             search.fit(rows, y)
@@ -132,7 +125,7 @@ def test_an_optuna_search_stops_and_keeps_its_trials(name: str) -> None:
 
 @quiet
 @each_tracked
-def test_a_tracked_run_was_killed(name: str, tmp_path: Path) -> None:
+def test_a_tracked_run_was_killed(name, tmp_path):
     mlflow = pytest.importorskip("mlflow")
     uri = f"sqlite:///{tmp_path / 'runs.db'}"
     model, rows, y = FITS[name]

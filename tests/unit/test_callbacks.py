@@ -1,10 +1,7 @@
 """Callbacks that follow a fit: scikit-learn's hooks, our two, and the same where scikit-learn has none."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -31,9 +28,6 @@ from skpref._callbacks import notify
 from skpref._events import Iteration
 from skpref.exceptions import DataError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 sklearn_callback = pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 has no callbacks")
 PAIRS, FIRST_WINS = [["tea", "coffee"], ["tea", "water"], ["coffee", "water"]], [1, 1, 0]
 
@@ -43,28 +37,28 @@ class Listener:
 
     max_propagation_depth = None
 
-    def __init__(self, stop_at: int | None = None) -> None:
-        self.heard: list[Any] = []
-        self.iterations: list[Iteration] = []
+    def __init__(self, stop_at=None):
+        self.heard = []
+        self.iterations = []
         self.stop_at = stop_at
 
-    def setup(self, estimator: Any, context: Any) -> None:
+    def setup(self, estimator, context):
         self.heard.append("setup")
 
-    def teardown(self, estimator: Any, context: Any) -> None:
+    def teardown(self, estimator, context):
         self.heard.append("teardown")
 
-    def on_fit_task_begin(self, estimator: Any, context: Any, *, X: Any = None, y: Any = None) -> None:
+    def on_fit_task_begin(self, estimator, context, *, X=None, y=None):
         self.heard.append(("begin", type(estimator).__name__, context.parent is not None))
 
-    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> None:
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
         self.heard.append(("end", type(estimator).__name__, context.parent is not None))
 
-    def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> bool:
+    def on_iteration(self, estimator, context, iteration):
         self.iterations.append(iteration)
         return iteration.step == self.stop_at
 
-    def on_notify(self, context: Any, **news: Any) -> None:
+    def on_notify(self, context, **news):
         self.heard.append(news)
 
 
@@ -74,30 +68,25 @@ class Ticks:
     max_propagation_depth = None
     n_ended = 0
 
-    def setup(self, estimator: Any, context: Any) -> None: ...
+    def setup(self, estimator, context): ...
 
-    def teardown(self, estimator: Any, context: Any) -> None: ...
+    def teardown(self, estimator, context): ...
 
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
+    def on_fit_task_begin(self, estimator, context): ...
 
-    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+    def on_fit_task_end(self, estimator, context):
         self.n_ended += 1
 
 
-def test_a_fit_is_followed_from_begin_to_end() -> None:
+def test_a_fit_is_followed_from_begin_to_end():
     listener = Listener()
     model = GPPLClassifier().set_callbacks(listener).fit(PAIRS, FIRST_WINS)
-    assert listener.heard == [
-        "setup",
-        ("begin", "GPPLClassifier", False),
-        ("end", "GPPLClassifier", False),
-        "teardown",
-    ]
+    assert listener.heard == ["setup", ("begin", "GPPLClassifier", False), ("end", "GPPLClassifier", False), "teardown"]
     assert [event.step for event in listener.iterations] == list(range(1, model.n_iter_ + 1))
     assert [event.bound for event in listener.iterations] == model.lower_bounds_
 
 
-def test_a_callback_changes_no_bit_and_can_be_taken_off() -> None:
+def test_a_callback_changes_no_bit_and_can_be_taken_off():
     listener = Listener()
     plain = GPPLClassifier().fit(PAIRS, FIRST_WINS)
     followed = GPPLClassifier().set_callbacks(listener).fit(PAIRS, FIRST_WINS)
@@ -108,7 +97,7 @@ def test_a_callback_changes_no_bit_and_can_be_taken_off() -> None:
     assert len(listener.heard) == n_heard
 
 
-def test_a_true_answer_stops_the_fit() -> None:
+def test_a_true_answer_stops_the_fit():
     X = np.random.default_rng(0).standard_normal((40, 3))
     model = VariationalFM(max_iter=50, tol=0.0, random_state=0).set_callbacks(Listener(stop_at=3)).fit(X, X[:, 0])
     assert model.n_iter_ == 3
@@ -120,9 +109,7 @@ def test_a_true_answer_stops_the_fit() -> None:
     [(SVGPRegressor(inducing=5), 0), (SVGPClassifier(inducing=5), 3), (GPOrdinalRegressor(optimizer=LBFGS()), 3)],
     ids=["rows", "classes", "levels"],
 )
-def test_searches_say_how_many_evaluations_are_done_of_how_many(
-    model: Any, n_levels: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_searches_say_how_many_evaluations_are_done_of_how_many(model, n_levels, capsys):
     X = np.random.default_rng(0).standard_normal((40, 2))
     y = np.digitize(X[:, 0], [-0.5, 0.5]) if n_levels else np.sin(X[:, 0])
     plain = clone(model).set_params(random_state=0).fit(X, y)
@@ -137,13 +124,13 @@ def test_searches_say_how_many_evaluations_are_done_of_how_many(
     assert ticks.n_ended == len(listener.iterations) + 1  # and the fit
 
 
-def test_a_printer_and_a_callback_both_hear(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_printer_and_a_callback_both_hear(capsys):
     listener = Listener()
     model = GPPLClassifier(verbose=1).set_callbacks(listener).fit(PAIRS, FIRST_WINS)
     assert capsys.readouterr().out.count("GPPLClassifier: pass ") == len(listener.iterations) == model.n_iter_
 
 
-def test_a_failure_is_told_and_what_was_fitted_stays() -> None:
+def test_a_failure_is_told_and_what_was_fitted_stays():
     listener = Listener()
     model = GPPLClassifier().fit(PAIRS, FIRST_WINS).set_callbacks(listener)
     before = vars(model).copy()
@@ -156,7 +143,7 @@ def test_a_failure_is_told_and_what_was_fitted_stays() -> None:
     assert isinstance(told["error"], DataError)
 
 
-def test_an_interruption_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_is_told_as_such(monkeypatch):
     listener = Listener()
     monkeypatch.setattr(GPPLClassifier, "_read", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
@@ -164,7 +151,7 @@ def test_an_interruption_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> Non
     assert listener.heard[2]["status"] == "KILLED"
 
 
-def test_callbacks_go_through_searches_and_pipelines() -> None:
+def test_callbacks_go_through_searches_and_pipelines():
     X = np.random.default_rng(0).standard_normal((30, 2))
     listener = Listener()
     pipeline = make_pipeline(StandardScaler(), VariationalFM(max_iter=3, random_state=0))
@@ -177,7 +164,7 @@ def test_callbacks_go_through_searches_and_pipelines() -> None:
     assert len(listener.iterations) == 5 * 3
 
 
-def test_a_design_in_a_pipeline_takes_callbacks_too() -> None:
+def test_a_design_in_a_pipeline_takes_callbacks_too():
     listener = Listener()
     rated = [["ann", "tea"], ["ann", "coffee"], ["bob", "tea"]]
     pipeline = make_pipeline(OneHotDesign(), VariationalFM(max_iter=2)).set_callbacks(listener)
@@ -185,7 +172,7 @@ def test_a_design_in_a_pipeline_takes_callbacks_too() -> None:
     assert [event[1] for event in listener.heard if event[0] == "end"] == ["OneHotDesign", "VariationalFM", "Pipeline"]
 
 
-def test_scikit_learns_own_callbacks_follow_our_fits() -> None:
+def test_scikit_learns_own_callbacks_follow_our_fits():
     X = np.random.default_rng(0).standard_normal((30, 2))
     monitor = sklearn_callback.ScoringMonitor(scoring="r2")
     model = VariationalFM(max_iter=4, tol=0.0, random_state=0).set_callbacks(monitor).fit(X, X[:, 0])
@@ -194,7 +181,7 @@ def test_scikit_learns_own_callbacks_follow_our_fits() -> None:
     assert log.data[0]["r2"] == pytest.approx(model.score(X, X[:, 0]))
 
 
-def test_whoever_knows_no_iterations_gets_tasks() -> None:
+def test_whoever_knows_no_iterations_gets_tasks():
     Plain = type("Plain", (), {name: value for name, value in vars(Listener).items() if name != "on_iteration"})
     plain = Plain()
     model = VariationalFM(max_iter=4, tol=0.0, random_state=0).set_callbacks(plain)
@@ -211,8 +198,8 @@ def test_whoever_knows_no_iterations_gets_tasks() -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_progress_bars_hear_how_many_iterations_come(model: Any, n: int) -> None:
-    heard: list[tuple[str, int | None]] = []
+def test_progress_bars_hear_how_many_iterations_come(model, n):
+    heard = []
     Spy = type("Spy", (), {name: value for name, value in vars(Listener).items() if name != "on_iteration"})
     spy = Spy()
     spy.on_fit_task_begin = lambda estimator, context: heard.append((context.task_name, context.max_subtasks))
@@ -221,7 +208,7 @@ def test_progress_bars_hear_how_many_iterations_come(model: Any, n: int) -> None
     assert heard[0] == ("fit", n)
 
 
-def test_partial_fit_has_nobody_to_tell() -> None:
+def test_partial_fit_has_nobody_to_tell():
     listener = Listener()
     X = np.random.default_rng(0).standard_normal((30, 2))
     model = SVGPRegressor(random_state=0).set_callbacks(listener).partial_fit(X, X[:, 0])
@@ -229,7 +216,7 @@ def test_partial_fit_has_nobody_to_tell() -> None:
     assert listener.heard == []
 
 
-def test_clones_share_callbacks_and_files_leave_them_out(tmp_path: Path) -> None:
+def test_clones_share_callbacks_and_files_leave_them_out(tmp_path):
     listener = Listener()
     model = GPPLClassifier().set_callbacks(listener)
     assert clone(model)._skl_callbacks == [listener]
@@ -237,8 +224,8 @@ def test_clones_share_callbacks_and_files_leave_them_out(tmp_path: Path) -> None
     assert "_skl_callbacks" not in vars(load(tmp_path / "model.skpref"))
 
 
-def test_nobody_is_told_where_nobody_listens() -> None:
-    heard: list[dict[str, Any]] = []
+def test_nobody_is_told_where_nobody_listens():
+    heard = []
     listener = type("Told", (), {"on_notify": lambda _, context, **news: heard.append({"of": context, **news})})()
     context = type("Context", (), {"_callbacks": [object(), listener]})()
     notify(None, params={"a": 1})
@@ -247,7 +234,7 @@ def test_nobody_is_told_where_nobody_listens() -> None:
     assert heard == [{"of": context, "params": {"a": 1}}]
 
 
-def test_the_same_hooks_where_scikit_learn_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_hooks_where_scikit_learn_has_none(monkeypatch):
     monkeypatch.delattr(sklearn_callback, "CallbackSupportMixin")
     spec = importlib.util.spec_from_file_location("callbacks_of_1_8", _callbacks.__file__)
     old = importlib.util.module_from_spec(spec)
@@ -257,7 +244,7 @@ def test_the_same_hooks_where_scikit_learn_has_none(monkeypatch: pytest.MonkeyPa
     class Counts(old.CallbackMixin, BaseEstimator):
         """Fits in five iterations; fails without data."""
 
-        def fit(self, X: list[float], y: Any = None) -> Counts:
+        def fit(self, X, y=None):
             with old.fit_callbacks(self, X, y):
                 notify_all = old.iteration_hook(self)
                 steps = (
@@ -267,12 +254,10 @@ def test_the_same_hooks_where_scikit_learn_has_none(monkeypatch: pytest.MonkeyPa
             return self
 
     class Early(Listener):
-        def on_fit_task_begin(
-            self, estimator: Any, context: Any, *, X: Any = None, y: Any = None, metadata: Any = None
-        ) -> None:
+        def on_fit_task_begin(self, estimator, context, *, X=None, y=None, metadata=None):
             self.heard.append((context.estimator_name, context.task_name, len(X), list(context) == [context]))
 
-        def on_fit_task_end(self, estimator: Any, context: Any, *, y: Any = None) -> None:
+        def on_fit_task_end(self, estimator, context, *, y=None):
             self.heard.append(context.root_uuid)
 
     listener = Early(stop_at=3)

@@ -1,7 +1,5 @@
 """`class_weight` of the classifiers: the same as weights of the rows, and refused where it has no meaning."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -60,7 +58,6 @@ def test_parts_of_the_rows_have_no_balance(model):
 @models
 def test_rows_elsewhere_are_refused(model, tmp_path):
     pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
     pandas.DataFrame(X, columns=["a", "b"]).assign(y=Y).to_parquet(tmp_path / "rows.parquet")
     with pytest.raises(DataError, match=r"class_weight=\{'yes': 2.0\}"):
         model.set_params(class_weight={"yes": 2.0}).fit(tmp_path / "rows.parquet", "y")

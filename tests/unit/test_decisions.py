@@ -1,9 +1,5 @@
 """`decision_function` of all classifiers of two classes is positive where the second is likelier, and sorts alike."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.special import expit, ndtr
@@ -14,7 +10,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2))
 Y = (X[:, 0] + 0.3 * RNG.normal(size=40) > 0.0).astype(int)
 PAIRS = RNG.permuted(np.tile(np.arange(5), (40, 1)), axis=1)[:, :2]
-CASES: dict[str, tuple[Any, Any, Any]] = {
+CASES = {
     "machine, probit": (VariationalFMClassifier(max_iter=5, random_state=0), X, ndtr),
     "machine, logit": (VariationalFMClassifier(link="logit", max_iter=5, random_state=0), X, expit),
     "pairs, probit": (GPPLClassifier(), PAIRS, None),
@@ -23,7 +19,7 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_decisions_agree_with_probabilities(case: str) -> None:
+def test_decisions_agree_with_probabilities(case):
     model, rows, link = CASES[case]
     model.fit(rows, Y)
     decision, p = model.decision_function(rows), model.predict_proba(rows)[:, 1]

@@ -1,11 +1,8 @@
 """The HTML representation of an estimator links to a page that the documentation has."""
 
-from __future__ import annotations
-
 from email.message import Message
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +14,7 @@ ESTIMATORS = [value for name in skpref.__all__ if hasattr(value := getattr(skpre
 
 
 @pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch) -> None:
+def published(monkeypatch):
     """Give the documentation an address."""
     message = Message()
     message["Project-URL"] = "Source, https://example.org/source"
@@ -27,20 +24,20 @@ def published(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("published")
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
-def test_estimators_link_to_their_page(cls: Any) -> None:
+def test_estimators_link_to_their_page(cls):
     assert cls()._get_doc_link() == f"https://example.org/docs/generated/skpref.{cls.__name__}.html"
     assert f"\n   {cls.__name__}\n" in API  # autosummary makes the page
     assert f"skpref.{cls.__name__}.html" in cls()._repr_html_()
 
 
 @pytest.mark.usefixtures("published")
-def test_estimators_of_other_levels_link_to_their_place_in_the_api() -> None:
+def test_estimators_of_other_levels_link_to_their_place_in_the_api():
     link = OptunaSearch(skpref.GibbsM3F())._get_doc_link()
     assert link == "https://example.org/docs/api/search.html#skpref.search.OptunaSearch"
 
 
 @pytest.mark.usefixtures("published")
-def test_classes_of_other_packages_have_no_link() -> None:
+def test_classes_of_other_packages_have_no_link():
     class Mine(skpref.GPPLClassifier):
         pass
 
@@ -49,8 +46,8 @@ def test_classes_of_other_packages_have_no_link() -> None:
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_without_an_address_there_is_no_link(monkeypatch: pytest.MonkeyPatch, *, installed: bool) -> None:
-    def read(name: str) -> Message:
+def test_without_an_address_there_is_no_link(monkeypatch, *, installed):
+    def read(name):
         if not installed:
             raise metadata.PackageNotFoundError(name)
         return Message()

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import inspect
 
 import pytest
@@ -31,16 +29,16 @@ from skpref.exceptions import (
         (TrackingWarning, (UserWarning,)),
     ],
 )
-def test_every_class_stands_where_the_tree_draws_it(error: type, parents: tuple[type, ...]) -> None:
+def test_every_class_stands_where_the_tree_draws_it(error, parents):
     assert all(issubclass(error, parent) for parent in parents)
 
 
-def test_the_tree_at_the_top_names_every_class() -> None:
+def test_the_tree_at_the_top_names_every_class():
     classes = {name for name, value in vars(exceptions).items() if inspect.isclass(value)}
     assert classes == set(exceptions.__all__)
     assert all(name in (exceptions.__doc__ or "") for name in classes)
 
 
-def test_warnings_are_not_errors_of_ours() -> None:
+def test_warnings_are_not_errors_of_ours():
     assert not issubclass(DataWarning, SkprefError)
     assert not issubclass(TrackingWarning, SkprefError)

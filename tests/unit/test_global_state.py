@@ -1,7 +1,5 @@
 """No test leaves global state to those after it (tests/global_state.py, fixtures in tests/conftest.py)."""
 
-from __future__ import annotations
-
 import os
 import random
 import sys

@@ -1,7 +1,5 @@
 """The house keeps its own rules: what is imported when, who imports whom, sizes, docstrings, examples, lists."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import functools
@@ -14,14 +12,10 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import skpref
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.usefixtures("all_candidates")  # pages print numbers
 
@@ -33,7 +27,7 @@ MODULES = sorted(m.name for m in pkgutil.walk_packages(skpref.__path__, "skpref.
 
 
 @functools.cache
-def parsed(path: Path) -> ast.Module:
+def parsed(path):
     """Return the syntax tree of a file."""
     return ast.parse(path.read_text("utf-8"))
 
@@ -43,7 +37,7 @@ def parsed(path: Path) -> ast.Module:
 CORE = "import numpy, scipy, sklearn.gaussian_process, sklearn.cluster, numba, joblib, threadpoolctl"
 
 
-def test_importing_loads_no_extra_and_rooms_are_attributes() -> None:
+def test_importing_loads_no_extra_and_rooms_are_attributes():
     """In a fresh interpreter: what the core, skpref and all its modules load, and the names of skpref."""
     loaded = "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     names = "print(skpref.metrics.__name__, *(name for name in dir(skpref) if name[:2] != '__'))"
@@ -59,7 +53,7 @@ def test_importing_loads_no_extra_and_rooms_are_attributes() -> None:
     assert not {name for name in rooms if name not in skpref.__all__ and f"skpref.{name}" not in MODULES}
 
 
-def test_import_skpref_does_not_touch_the_network_or_the_disk(tmp_path: Path) -> None:
+def test_import_skpref_does_not_touch_the_network_or_the_disk(tmp_path):
     code = (
         "import sys\n"
         "seen = []\n"
@@ -103,9 +97,9 @@ SIDE_ROOMS = {
 }
 
 
-def rooms_imported(source: Path) -> set[str]:
+def rooms_imported(source):
     """Rooms of skpref named by the import statements of a file, those inside functions too."""
-    names: set[str] = set()
+    names = set()
     for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -114,7 +108,7 @@ def rooms_imported(source: Path) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith("skpref.")}
 
 
-def test_side_rooms_import_only_what_they_may() -> None:
+def test_side_rooms_import_only_what_they_may():
     wrong = {
         str(source.relative_to(PACKAGE)): more
         for source in SOURCES
@@ -125,18 +119,18 @@ def test_side_rooms_import_only_what_they_may() -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------- sizes
-def written_files() -> list[Path]:
+def written_files():
     """Every Python file a person wrote."""
     folders = ("skpref", "tests", "benchmarks", "docs/examples")
     return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
-def test_no_file_is_longer_than_700_lines() -> None:
+def test_no_file_is_longer_than_700_lines():
     lengths = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in written_files()}
     assert {path: length for path, length in lengths.items() if length > 700} == {}
 
 
-def test_no_function_is_longer_than_100_lines() -> None:
+def test_no_function_is_longer_than_100_lines():
     lengths = {
         f"{path.relative_to(ROOT)}:{node.lineno} {name}": (node.end_lineno or node.lineno) - node.lineno + 1
         for path in written_files()
@@ -146,7 +140,7 @@ def test_no_function_is_longer_than_100_lines() -> None:
     assert {function: length for function, length in lengths.items() if length > 100} == {}
 
 
-def test_nothing_is_left_to_be_done() -> None:
+def test_nothing_is_left_to_be_done():
     left = re.compile(r"\b(TODO|FIXME|XXX)\b")
     found = [f"{path.relative_to(ROOT)}" for path in SOURCES if left.search(path.read_text("utf-8"))]
     assert found == []
@@ -174,10 +168,10 @@ NUMPYDOC_LEFT_OUT = {
 }
 
 
-def listed_in_the_api() -> dict[str, object]:
+def listed_in_the_api():
     """Return the classes and functions that docs/api.rst and docs/api list, by the name that users type."""
     page = "\n".join(path.read_text("utf-8") for path in [ROOT / "docs/api.rst", *(ROOT / "docs/api").glob("*.rst")])
-    objects: dict[str, object] = {}
+    objects = {}
     for block in re.split(r"\n(?=\.\. )", page):
         if block.startswith(".. autosummary::"):
             for name in re.findall(r"^   ([A-Za-z]\w*)$", block, flags=re.MULTILINE):
@@ -194,9 +188,9 @@ def listed_in_the_api() -> dict[str, object]:
     return objects
 
 
-def public_methods(cls: type) -> dict[str, list[type]]:
+def public_methods(cls):
     """Return public methods and properties of a class, each with the classes of skpref that define it."""
-    methods: dict[str, list[type]] = {}
+    methods = {}
     for owner in (base for base in cls.__mro__ if base.__module__.startswith("skpref")):
         for name, value in vars(owner).items():
             written = inspect.isfunction(value) or isinstance(value, (property, classmethod, staticmethod))
@@ -224,19 +218,19 @@ METHODS = {
 DOCUMENTED = [*API, *METHODS]
 
 
-def is_protocol(value: object) -> bool:
+def is_protocol(value):
     """Whether a class only says what others must offer; its constructor's signature is typing's, not ours."""
     return getattr(value, "_is_protocol", False)
 
 
-def wants_example(name: str, value: object) -> bool:
+def wants_example(name, value):
     """Whether a name is a class or function of the API, and not an error or a protocol."""
     if name.split(".")[1] in {"tracking", "inference"}:
         return False
     return not (inspect.isclass(value) and (issubclass(value, BaseException) or is_protocol(value)))
 
 
-def resolve(name: str) -> object:
+def resolve(name):
     """Return the object of a dotted name of the API."""
     if name in API:
         return API[name]
@@ -244,18 +238,18 @@ def resolve(name: str) -> object:
     return getattr(API[cls], method)
 
 
-def test_everything_in_the_api_is_documented() -> None:
+def test_everything_in_the_api_is_documented():
     assert [name for name in DOCUMENTED if not (inspect.getdoc(resolve(name)) or "").strip()] == []
 
 
-def test_the_api_has_examples() -> None:
+def test_the_api_has_examples():
     names = [name for name, value in API.items() if wants_example(name, value)]
     assert [name for name in names if ">>>" not in (inspect.getdoc(API[name]) or "")] == []
 
 
 @pytest.mark.slow  # numpydoc parses the file of every name anew
 @pytest.mark.filterwarnings("ignore:Unknown section:UserWarning:numpydoc")
-def test_numpydoc_finds_nothing() -> None:
+def test_numpydoc_finds_nothing():
     # It asks for a table of parameters wherever there are parameters.
     validate = pytest.importorskip("numpydoc.validate").validate
     errors = [
@@ -268,9 +262,9 @@ def test_numpydoc_finds_nothing() -> None:
     assert errors == []
 
 
-def documented_types(text: str) -> dict[str, str]:
+def documented_types(text):
     """Return the type that a docstring's table gives each parameter; of several on a line, each its own default."""
-    types: dict[str, str] = {}
+    types = {}
     for row in importlib.import_module("numpydoc.docscrape").NumpyDocString(text)["Parameters"]:
         names = row.name.replace("*", "").split(", ")
         kind, _, default = row.type.partition("default=")
@@ -280,7 +274,7 @@ def documented_types(text: str) -> dict[str, str]:
     return types
 
 
-def is_default(text: str, default: object, module: str) -> bool:
+def is_default(text, default, module):
     """Whether a table's "default=" is the default of the signature, its type included."""
     try:
         value = ast.literal_eval(text)
@@ -289,7 +283,7 @@ def is_default(text: str, default: object, module: str) -> bool:
     return repr(value) == repr(default) or value == str(default)
 
 
-def wrong_defaults(value: Callable[..., object]) -> list[str]:
+def wrong_defaults(value):
     """Return the parameters whose documented default is not that of the signature."""
     types, wrong = documented_types(inspect.getdoc(value) or ""), []
     for parameter in inspect.signature(value).parameters.values():
@@ -305,7 +299,7 @@ def wrong_defaults(value: Callable[..., object]) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore:Unknown section:UserWarning:numpydoc")
-def test_documented_defaults_are_those_of_the_signature() -> None:
+def test_documented_defaults_are_those_of_the_signature():
     pytest.importorskip("numpydoc")
     values = {name: resolve(name) for name in DOCUMENTED}
     found = {
@@ -318,7 +312,7 @@ def test_documented_defaults_are_those_of_the_signature() -> None:
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
-def documented_places() -> set[tuple[str, str]]:
+def documented_places():
     """Return (module, qualified name) of everything documented."""
     return {(value.__module__, value.__qualname__) for value in API.values()} | {
         (owner.__module__, f"{owner.__qualname__}.{name.rsplit('.', 1)[1]}")
@@ -327,7 +321,7 @@ def documented_places() -> set[tuple[str, str]]:
     }
 
 
-def definitions(tree: ast.AST, prefix: str = "") -> list[tuple[str, ast.FunctionDef | ast.ClassDef]]:
+def definitions(tree, prefix=""):
     """Return all functions and classes of a module with their qualified names."""
     nodes = [node for node in ast.iter_child_nodes(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
     return [
@@ -335,7 +329,7 @@ def definitions(tree: ast.AST, prefix: str = "") -> list[tuple[str, ast.Function
     ]
 
 
-def test_only_the_api_has_tables_of_parameters() -> None:
+def test_only_the_api_has_tables_of_parameters():
     documented = documented_places()
     tables = [
         f"{module}.{name}"
@@ -349,7 +343,7 @@ def test_only_the_api_has_tables_of_parameters() -> None:
     assert tables == []
 
 
-def module_of(source: Path) -> str:
+def module_of(source):
     """Return the dotted name of a source file."""
     parts = source.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -360,7 +354,7 @@ def module_of(source: Path) -> str:
 SHARED_ROOMS = {"_callbacks", "_compiled", "_estimator", "_events", "_math", "_text", "_typing", "_version"}
 
 
-def private_imports(source: Path) -> list[str]:
+def private_imports(source):
     """Return the private modules and names of other folders that a file imports."""
     here = ("skpref", *source.relative_to(PACKAGE).parts[:-1])
     crossing = []
@@ -376,7 +370,7 @@ def private_imports(source: Path) -> list[str]:
     return crossing
 
 
-def test_no_private_name_crosses_a_border() -> None:
+def test_no_private_name_crosses_a_border():
     assert [name for source in SOURCES for name in private_imports(source)] == []
 
 
@@ -408,7 +402,7 @@ PUBLIC_PATHS = {
 }
 
 
-def test_public_import_paths_keep_working() -> None:
+def test_public_import_paths_keep_working():
     missing = [
         f"{module}.{name}"
         for module, names in PUBLIC_PATHS.items()
@@ -444,7 +438,7 @@ BANNED = {
 }
 
 
-def test_banned_words_do_not_come_back() -> None:
+def test_banned_words_do_not_come_back():
     pattern = re.compile(rf"\b({'|'.join(BANNED)})\b")
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.rst"), *(ROOT / "docs/examples").glob("*.py")]
     built = ROOT / "docs/generated", ROOT / "docs/auto_examples", ROOT / "docs/_build"
@@ -473,7 +467,7 @@ NO_NOUN = re.compile(
 NOT_YET = ["cli", "dask", "data", "factorization"]  # folders to do, of which none may come back
 
 
-def misread(source: Path) -> list[str]:
+def misread(source):
     """Return the names, first lines and comments of a file that have to be read twice."""
     text, path = source.read_text("utf-8"), source.relative_to(PACKAGE)
     wrong = [f"{path}:{number} {line}" for number, line in enumerate(text.splitlines(), 1) if NO_NOUN.match(line)]
@@ -487,8 +481,8 @@ def misread(source: Path) -> list[str]:
     return wrong
 
 
-def test_names_and_first_lines_are_read_once() -> None:
-    wrong: dict[str, list[str]] = {}
+def test_names_and_first_lines_are_read_once():
+    wrong = {}
     for source in SOURCES:
         wrong.setdefault(source.relative_to(PACKAGE).parts[0], []).extend(misread(source))
     assert [line for folder, lines in wrong.items() if folder not in NOT_YET for line in lines] == []
@@ -501,7 +495,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((RO
 
 @pytest.mark.slow  # fits and plots
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_examples_of_the_pages_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_of_the_pages_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT if page.name == "README.md" else tmp_path)  # README reads tables of the examples
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     failed, _ = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")
@@ -509,7 +503,7 @@ def test_examples_of_the_pages_run(page: Path, tmp_path: Path, monkeypatch: pyte
 
 
 # Blocks that are no doctests, because they take long or stand for the reader's own data.
-def test_blocks_of_the_pages_are_python_and_import_what_exists() -> None:
+def test_blocks_of_the_pages_are_python_and_import_what_exists():
     missing = [
         f"{page.relative_to(ROOT)}: {node.module}.{name.name}"
         for page in PAGES
@@ -525,7 +519,7 @@ def test_blocks_of_the_pages_are_python_and_import_what_exists() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ formulas
-def test_formulas_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_formulas_are_converted(monkeypatch):
     pytest.importorskip("sphinx")
     monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
     mathml = importlib.import_module("mathml").mathml
@@ -540,7 +534,7 @@ def test_formulas_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------- lists
-def test_dependency_groups_repeat_the_extras() -> None:
+def test_dependency_groups_repeat_the_extras():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
     used = re.fullmatch(r"skpref\[(.+)\]", extras["all"][0])
@@ -550,12 +544,12 @@ def test_dependency_groups_repeat_the_extras() -> None:
     assert groups["lint"] == extras["lint"]
 
 
-def test_lock_names_public_registries_only() -> None:
+def test_lock_names_public_registries_only():
     hosts = set(re.findall(r"https?://([^/\"]+)", (ROOT / "uv.lock").read_text("utf-8")))
     assert hosts <= {"pypi.org", "files.pythonhosted.org"}
 
 
-def test_readme_gives_two_commands_that_set_themselves_up() -> None:
+def test_readme_gives_two_commands_that_set_themselves_up():
     readme = (ROOT / "README.md").read_text("utf-8")
     for name in ("main", "test"):
         block = re.search(
@@ -565,12 +559,12 @@ def test_readme_gives_two_commands_that_set_themselves_up() -> None:
         assert "python3 -m venv" in block[1]
 
 
-def test_one_version() -> None:
+def test_one_version():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["version"] == skpref.__version__
 
 
-def test_citation_and_conda_recipe_repeat_the_project() -> None:
+def test_citation_and_conda_recipe_repeat_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     citation, recipe = ((ROOT / name).read_text("utf-8") for name in ("CITATION.cff", ".ci/conda/recipe.yaml"))
     assert f"\nversion: {project['version']}\n" in citation
@@ -580,11 +574,11 @@ def test_citation_and_conda_recipe_repeat_the_project() -> None:
     assert packages == ["python>=${{python_min}}", *project["dependencies"]]
 
 
-def test_the_package_is_typed() -> None:
+def test_the_package_is_typed():
     assert (PACKAGE / "py.typed").exists()
 
 
-def test_types_of_all_fits_are_checked() -> None:
+def test_types_of_all_fits_are_checked():
     read = (ROOT / "tests/unit/consumer.py").read_text("utf-8")
     modules = [importlib.import_module(name) for name in ("skpref", "skpref.search")]
     names = [name for module in modules for name in module.__all__ if hasattr(getattr(module, name), "fit")]

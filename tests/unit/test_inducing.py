@@ -1,7 +1,5 @@
 """Where inducing points come from, and row 55 of the table of bad inputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -174,11 +172,7 @@ def test_given_points():
         ({"method": "variance"}, DataError, "needs the kernel"),
         ({"kernel_scale": 0.0}, DataError, "kernel_scale must be positive and finite, got 0.0"),
         ({"kernel_scale": np.array([1.0, np.inf, 1.0])}, DataError, "kernel_scale must be positive and finite"),
-        (
-            {"X": sparse.csr_array(grid()), "method": "kmeans"},
-            TypeError,
-            "Sparse data was passed for X, but dense data",
-        ),
+        ({"X": sparse.csr_array(grid()), "method": "kmeans"}, TypeError, "Sparse data was passed for X, but dense"),
     ],
 )
 def test_errors(arguments, error, message):

@@ -1,7 +1,5 @@
 """Interrupts at random moments, in a process of their own: see ``interrupts.py``."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -12,7 +10,7 @@ import pytest
 
 @pytest.mark.slow
 @pytest.mark.parametrize("selection", ["not nightly", "nightly"])
-def test_interrupts(selection: str) -> None:
+def test_interrupts(selection):
     file = Path(__file__).with_name("interrupts.py")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", selection, str(file)]

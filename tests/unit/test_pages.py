@@ -4,14 +4,11 @@ Doctests of the pages run in `test_house`. Here are the other blocks, which use 
 Blocks on searches and clusters run with fewer trials and on this machine: `LESS` says what is replaced.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import shlex
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((ROOT / "docs/user_guide").glob("*.rst"))]
 
 
-def _blocks(page: Path, language: str) -> list[str]:
+def _blocks(page, language):
     """Return the blocks of a page in a language, in their order."""
     text = page.read_text("utf-8")
     found = re.findall(rf"^ *\.\. code-block:: {language}\n\n((?:(?: {{3,}}.*)?\n)+)", text, flags=re.MULTILINE)
@@ -37,13 +34,13 @@ TEXTS = [path for path in [*ROOT.glob("*.md"), *ROOT.glob(".github/*.md"), *ROOT
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_to_files_lead_somewhere(page: Path) -> None:
+def test_links_to_files_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8"))
     files = [target for target in targets if not re.match(r"[a-z]+:", target)]
     assert [target for target in files if not (page.parent / target).exists()] == []
 
 
-def test_initials_of_authors_are_not_read_as_lists() -> None:
+def test_initials_of_authors_are_not_read_as_lists():
     # An initial at the start of an entry of one line is an item "A." for docutils, which leaves it out.
     item = re.compile(r"^(?: *\.\. \[\w+\]| +) ?[A-Z]\. [A-Z].*\n(?= *(?:\n|\.\. ))", re.MULTILINE)
     sources = [*(ROOT / "docs").rglob("*.rst"), *(ROOT / "skpref").rglob("*.py")]
@@ -51,7 +48,7 @@ def test_initials_of_authors_are_not_read_as_lists() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- lengths
-def test_guides_and_benchmarks_are_read_in_one_sitting() -> None:
+def test_guides_and_benchmarks_are_read_in_one_sitting():
     guides = [ROOT / "docs/benchmarks.rst", *(ROOT / "docs/user_guide").glob("*.rst")]
     lengths = {page.name: len(page.read_text("utf-8").splitlines()) for page in guides}
     assert {name: length for name, length in lengths.items() if length > 200} == {}
@@ -61,7 +58,7 @@ def test_guides_and_benchmarks_are_read_in_one_sitting() -> None:
 NO_BLOCKS = "layouts_"
 
 
-def test_every_page_with_blocks_is_run() -> None:
+def test_every_page_with_blocks_is_run():
     with_blocks = {page.stem for page in PAGES if _blocks(page, "python") and page.suffix == ".rst"}
     assert {name for name in with_blocks if not name.startswith(NO_BLOCKS)} == set(YOURS)
 
@@ -76,12 +73,12 @@ COMMANDS = [
 ]
 
 
-def test_pages_have_commands() -> None:
+def test_pages_have_commands():
     assert len(COMMANDS) > 25
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_commands_of_the_pages_are_understood(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_the_pages_are_understood(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("EXPERIMENT.toml").write_text('[data]\nfile = "battles.csv"\n', "utf-8")
     words = shlex.split(re.sub(r"[\[\]]", "", line), comments=True)
@@ -89,14 +86,13 @@ def test_commands_of_the_pages_are_understood(line: str, tmp_path: Path, monkeyp
 
 
 # ------------------------------------------------------------------------------------------------------------- layouts
-def test_every_layout_is_read_as_its_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pandas")
+def test_every_layout_is_read_as_its_page_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pages = [page.read_text("utf-8") for page in sorted((ROOT / "docs/user_guide").glob("layouts_*.rst"))]
     text = "".join(page.partition("An example of each\n")[2] for page in pages)
     blocks = re.findall(r"code-block:: (\w+)\n(?:   :caption: (\S+)\n)?\n((?:(?: {3}.*)?\n)+)", text)
-    names: dict[str, Any] = {}
-    lines: list[str] = []  # what was printed, in Python and by the command
+    names = {}
+    lines = []  # what was printed, in Python and by the command
     n_compared = 0
     for language, file, indented in blocks:
         block = inspect.cleandoc(f"\n{indented}")
@@ -246,7 +242,7 @@ NEEDED = {
 @pytest.mark.slow  # pages fit, search and start clusters
 @pytest.mark.parametrize("name", YOURS)
 @pytest.mark.filterwarnings("ignore")  # few rows and short chains, which warn
-def test_blocks_of_the_pages_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_the_pages_run(name, tmp_path, monkeypatch):
     for package in ["pandas", *NEEDED.get(name, [])]:
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)

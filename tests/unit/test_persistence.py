@@ -1,14 +1,11 @@
 """Files of models: what comes back is what was saved, and nothing else gets in."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import os
 import resource
 import warnings
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -57,9 +54,6 @@ from skpref.persistence import columns_of, load, save, save_with_columns, saved_
 
 pytestmark = pytest.mark.filterwarnings("ignore:The kernel has the same scale")  # relevance_ of any kernel is compared
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 RNG = np.random.default_rng(0)
 N = 18
@@ -88,60 +82,58 @@ EPOCHS = {"n_factors": 2, "max_iter": 6, "random_state": 0}
 
 
 class Frame:  # neither an array nor a Table, as a data frame is
-    def __init__(self, values: np.ndarray) -> None:
+    def __init__(self, values):
         self.values, self.iloc, self.ndim = values, values, 2
         self.columns = ["a", "b", "c"][: values.shape[1]]
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    def __array__(self, dtype=None, copy=None):
         return np.asarray(self.values, dtype=dtype)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.values)
 
 
 class Case:
     """A model, data to fit it, and rows to predict; the same data are learnt from again after loading."""
 
-    def __init__(self, model: Any, X: Any, y: Any = None, rows: Any = None) -> None:
+    def __init__(self, model, X, y=None, rows=None):
         self.model, self.X, self.y, self.rows = model, X, y, X if rows is None else rows
 
-    def fitted(self) -> Any:
+    def fitted(self):
         return quiet(clone(self.model).fit, self.X, self.y)
 
 
-def quiet(function: Callable[..., Any], *data: Any, **more: Any) -> Any:
+def quiet(function, *data, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function(*data, **more)
 
 
-def pairs(items: Any = None, names: Any = None, **params: Any) -> Case:
+def pairs(items=None, names=None, **params):
     model = GPPLClassifier(items, random_state=0, max_iter=5, **params)
     return Case(model, PAIRS if names is None else names[PAIRS], WON)
 
 
-def crowd(
-    items: Any = None, users: Any = None, *, named: bool = False, y: Any = LIKED, more: Any = (), **params: Any
-) -> Case:
+def crowd(items=None, users=None, *, named=False, y=LIKED, more=(), **params):
     ids = TRIPLES.T if not named else [PEOPLE[TRIPLES[:, 0]], NAMES[TRIPLES[:, 1]], NAMES[TRIPLES[:, 2]]]
     params = {"n_factors": 2, "random_state": 0, "max_iter": 8, "optimizer": None} | params
     params |= {"user": 0, "left": 1, "right": 2} if more else {}
     return Case(CrowdGPPL(items, users, **params), np.column_stack([*ids, *more]), y)
 
 
-def ordinal(rows: Any = X, labels: Any = LEVELS, **params: Any) -> Case:
+def ordinal(rows=X, labels=LEVELS, **params):
     return Case(GPOrdinalRegressor(**{"random_state": 0, "optimizer": None} | params), rows, labels)
 
 
-def svgp(y: Any = Y, rows: Any = X, **params: Any) -> Case:
+def svgp(y=Y, rows=X, **params):
     return Case(SVGPRegressor(**{"kernel": KERNEL, "inducing": 6, "tol": 1.0, "random_state": 0} | params), rows, y)
 
 
-def classes(y: Any, **params: Any) -> Case:
+def classes(y, **params):
     return Case(SVGPClassifier(**{"kernel": KERNEL, "inducing": 6, "optimizer": None, "tol": 1.0} | params), X, y)
 
 
-def ratings(model: Any, rows: Any = RATED, y: Any = RATING) -> Case:
+def ratings(model, rows=RATED, y=RATING):
     return Case(model.set_params(**CHAIN), rows, y)
 
 
@@ -155,7 +147,7 @@ COLUMNS = ColumnTransformer(
     ]
 )
 RIDGE = SVGPRegressor(kernel=kernels.Linear(), inducing=4, optimizer=None, tol=1.0, random_state=0)
-CASES: dict[str, Case] = {
+CASES = {
     "pairs": pairs(),
     "pairs, text": pairs(names=NAMES),
     "pairs, mixed ids": pairs(names=MIXED),
@@ -169,6 +161,11 @@ CASES: dict[str, Case] = {
     "pairs, ties": pairs(likelihood="probit-ties"),
     "pairs, svi": pairs(X[:12], inference=SVI(16)),
     "pairs, laplace": pairs(X[:12], inference="laplace"),
+    "pairs, covariates": Case(
+        GPPLClassifier(left=0, right=1, covariates=[2], max_iter=5),
+        np.column_stack([PAIRS, np.arange(len(PAIRS)) % 3 - 1]),
+        WON,
+    ),
     "ranks": Case(GPPLRegressor(random_state=0, max_iter=5), X, X[:, 0]),
     "ranks, sparse": Case(GPPLRegressor(kernels.ProductMatern(nu=np.inf), random_state=0, max_iter=5), CSR, X[:, 0]),
     "ranks, sums": Case(
@@ -188,6 +185,7 @@ CASES: dict[str, Case] = {
     "crowd, sparse": crowd(None, sparse.csr_array(np.where(np.abs(USERS) > 0.3, USERS, 0.0))),
     "crowd, order effect": crowd(order_effect=True),
     "crowd, ties": crowd(y=np.where(np.arange(LIKED.size) % 7, LIKED, 0.5), likelihood="probit-ties"),
+    "crowd, grades": crowd(y=np.arange(LIKED.size) % 5 - 2.0, likelihood="logit-graded"),
     "crowd, factors dropped": crowd(n_factors=6, max_iter=60),
     "crowd, no factors": crowd(X[:9], USERS, n_factors=0),
     "crowd, no consensus": crowd(consensus=False, order_effect=True),
@@ -247,17 +245,17 @@ CASES: dict[str, Case] = {
 
 
 @cache
-def fitted(name: str) -> Any:
+def fitted(name):
     return CASES[name].fitted()
 
 
-def dense(value: Any) -> Any:
+def dense(value):
     return value.toarray() if sparse.issparse(value) else value
 
 
-def outputs(model: Any, rows: Any) -> list[Any]:
+def outputs(model, rows):
     """Everything that a model predicts, and what it reports."""
-    answers: list[Any] = []
+    answers = []
     for name, options in (
         ("predict", {}),
         ("predict_proba", {}),
@@ -278,14 +276,14 @@ def outputs(model: Any, rows: Any) -> list[Any]:
     return [dense(answer) for answer in answers]
 
 
-def assert_equal(after: list[Any], before: list[Any]) -> None:
+def assert_equal(after, before):
     for got, wanted in zip(after, before, strict=True):
         assert np.array_equal(got, wanted, equal_nan=np.asarray(wanted).dtype.kind == "f")
 
 
 # ---------------------------------------------------------------------------------------------------------- round trips
 @pytest.mark.parametrize("name", CASES)
-def test_predictions_and_files_are_equal_to_the_bit_and_learning_resumes(name: str, tmp_path: Path) -> None:
+def test_predictions_and_files_are_equal_to_the_bit_and_learning_resumes(name, tmp_path):
     before, case = fitted(name), CASES[name]
     save(before, tmp_path / "a")
     after = load(tmp_path / "a")
@@ -308,7 +306,7 @@ def test_predictions_and_files_are_equal_to_the_bit_and_learning_resumes(name: s
             np.testing.assert_allclose(loaded, kept, rtol=1e-6, atol=1e-6)
 
 
-def test_a_chain_resumes_where_the_uninterrupted_one_would_be(tmp_path: Path) -> None:
+def test_a_chain_resumes_where_the_uninterrupted_one_would_be(tmp_path):
     for name in ("m3f", "ipm3f"):
         save(fitted(name), tmp_path / "m")
         after = load(tmp_path / "m").set_params(warm_start=True, max_iter=12).fit(RATED, RATING)
@@ -316,7 +314,7 @@ def test_a_chain_resumes_where_the_uninterrupted_one_would_be(tmp_path: Path) ->
         assert np.array_equal(after.risks_, whole.risks_)
 
 
-def test_folded_users_and_streams_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folded_users_and_streams_come_back(tmp_path, monkeypatch):
     model = clone(CASES["m3f"].model).fit(RATED, RATING).fold_in([(50, 0), (50, 1)], [1, 3])
     save(model, tmp_path / "m")
     assert_equal(outputs(load(tmp_path / "m"), [[50, 2]]), outputs(model, [[50, 2]]))
@@ -326,7 +324,7 @@ def test_folded_users_and_streams_come_back(tmp_path: Path, monkeypatch: pytest.
     assert_equal(outputs(load(tmp_path / "m").partial_fit(X, Y), X), outputs(stream.partial_fit(X, Y), X))
 
 
-def test_offsets_in_a_diagonal_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_offsets_in_a_diagonal_block(monkeypatch, tmp_path):
     monkeypatch.setitem(pair_fit.PairModel.__init__.__kwdefaults__, "joint_size", 0)
     before = pairs(X[:12]).fitted()
     assert before.posterior_.offset_variance is not None
@@ -334,7 +332,7 @@ def test_offsets_in_a_diagonal_block(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert_equal(outputs(load(tmp_path / "m"), PAIRS), outputs(before, PAIRS))
 
 
-def test_new_users_and_items_join_after_loading(tmp_path: Path) -> None:
+def test_new_users_and_items_join_after_loading(tmp_path):
     save(fitted("crowd, both"), tmp_path / "m")
     model = load(tmp_path / "m")
     new = np.array([["new user", "new item", "item 0"], ["user 1", "item 2", "new item"]], dtype=object)
@@ -346,7 +344,7 @@ def test_new_users_and_items_join_after_loading(tmp_path: Path) -> None:
     assert_equal(outputs(again, new), outputs(model, new))
 
 
-def test_tables_are_shared_and_read_as_at_the_fit(tmp_path: Path) -> None:
+def test_tables_are_shared_and_read_as_at_the_fit(tmp_path):
     save(fitted("pairs, frame"), tmp_path / "m")
     after = load(tmp_path / "m")
     assert after.items.feature_names == ("a", "b", "c")
@@ -360,7 +358,7 @@ def test_tables_are_shared_and_read_as_at_the_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["index", "series", "string", "category", "list"])
-def test_ids_of_a_data_frame_are_saved(kind: str, tmp_path: Path) -> None:
+def test_ids_of_a_data_frame_are_saved(kind, tmp_path):
     pandas = pytest.importorskip("pandas")
     names = ["a", "b", "c", "d"]
     kinds = {"index": pandas.Index, "series": pandas.Series, "list": list}
@@ -387,7 +385,7 @@ UNFITTED = [
 ]
 
 
-def test_a_file_may_know_the_columns_of_its_table(tmp_path: Path) -> None:
+def test_a_file_may_know_the_columns_of_its_table(tmp_path):
     plain, told = tmp_path / "plain.skpref", tmp_path / "told.skpref"
     model = GPPLClassifier().fit([["a", "b"], ["b", "c"]])
     save(model, plain)
@@ -400,14 +398,14 @@ def test_a_file_may_know_the_columns_of_its_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", UNFITTED, ids=lambda model: type(model).__name__)
-def test_estimators_that_are_not_fitted(before: Any, tmp_path: Path) -> None:
+def test_estimators_that_are_not_fitted(before, tmp_path):
     save(before, tmp_path / "m")
     after = load(str(tmp_path / "m"))
     assert repr(after) == repr(before)
     assert vars(after).keys() == vars(before).keys()
 
 
-def test_the_best_estimator_of_a_search(tmp_path: Path) -> None:
+def test_the_best_estimator_of_a_search(tmp_path):
     with config_context(enable_metadata_routing=True):
         model = svgp(optimizer=None).model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         grid = GridSearchCV(model, {"noise": [0.1, 1.0]}, cv=2)
@@ -416,7 +414,7 @@ def test_the_best_estimator_of_a_search(tmp_path: Path) -> None:
     assert np.array_equal(load(tmp_path / "m").predict(X), grid.predict(X))
 
 
-def test_many_ids_and_factors_fit_in_a_file(tmp_path: Path) -> None:
+def test_many_ids_and_factors_fit_in_a_file(tmp_path):
     n = 5_000
     ids = [[f"judge number {u:028d}" for u in range(n)], *np.tile([["a", "b"], ["b", "c"]], (n // 2, 1)).T]
     model = quiet(
@@ -430,7 +428,7 @@ def test_many_ids_and_factors_fit_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", persistence._SCIKIT_LEARN)
-def test_every_listed_transformer_comes_back(name: str, tmp_path: Path) -> None:
+def test_every_listed_transformer_comes_back(name, tmp_path):
     cls = getattr(importlib.import_module(name.rpartition(".")[0]), name.rpartition(".")[2])
     steps = [("a", StandardScaler())]
     given = {"ColumnTransformer": [[("a", StandardScaler(), [0])]], "FeatureUnion": [steps], "Pipeline": [steps]}
@@ -457,12 +455,12 @@ def test_every_listed_transformer_comes_back(name: str, tmp_path: Path) -> None:
     [(SplineTransformer(), "its splines hold functions"), (IterativeImputer(random_state=0), "it holds a RandomState")],
     ids=str,
 )
-def test_usual_transformers_that_no_file_can_hold_say_why(transformer: Any, why: str, tmp_path: Path) -> None:
+def test_usual_transformers_that_no_file_can_hold_say_why(transformer, why, tmp_path):
     with pytest.raises(DataError, match=f"cannot save a Pipeline: .*{type(transformer).__name__} is not .*; {why}, "):
         save(quiet(make_pipeline(transformer, SVGPRegressor(inducing=5, optimizer=None)).fit, X, Y), tmp_path / "m")
 
 
-def test_functions_of_numpy_that_are_listed_come_back_and_searches_name_what_to_save(tmp_path: Path) -> None:
+def test_functions_of_numpy_that_are_listed_come_back_and_searches_name_what_to_save(tmp_path):
     target = TransformedTargetRegressor(SVGPRegressor(inducing=5, optimizer=None), func=np.log1p, inverse_func=np.expm1)
     model = make_pipeline(FunctionTransformer(np.sqrt), KNNImputer(), target)
     rows = np.where(np.arange(X.size).reshape(X.shape) % 7, X**2, np.nan)
@@ -476,7 +474,7 @@ def test_functions_of_numpy_that_are_listed_come_back_and_searches_name_what_to_
         save(GridSearchCV(model, {}), tmp_path / "m")
 
 
-def test_a_text_of_many_words_fits_in_a_file(tmp_path: Path) -> None:
+def test_a_text_of_many_words_fits_in_a_file(tmp_path):
     model = TfidfVectorizer(max_features=3000).fit([" ".join(f"word{i}" for i in range(5000))])
     save(model, tmp_path / "m")
     assert load(tmp_path / "m").vocabulary_ == model.vocabulary_
@@ -486,11 +484,10 @@ KINDS = np.array([["a", 1.0], ["b", 2.0], ["b", np.nan], ["c", 7.0]] * 4, dtype=
 
 
 @pytest.mark.parametrize(
-    "params",
-    [{}, {"drop": "first"}, {"drop": "if_binary"}, {"min_frequency": 5}, {"max_categories": 2}],
+    "params", [{}, {"drop": "first"}, {"drop": "if_binary"}, {"min_frequency": 5}, {"max_categories": 2}]
 )
 @pytest.mark.parametrize("column", [[0], [1], [0, 1]])
-def test_every_encoder_comes_back(params: dict[str, Any], column: list[int], tmp_path: Path) -> None:
+def test_every_encoder_comes_back(params, column, tmp_path):
     rows = KINDS[:, column] if column != [1] else KINDS[:, column].astype(float)
     before = quiet(
         OneHotEncoder(handle_unknown="infrequent_if_exist", **params).set_output(transform="default").fit, rows
@@ -510,7 +507,7 @@ def test_every_encoder_comes_back(params: dict[str, Any], column: list[int], tmp
         ("_default_to_infrequent_mappings", [np.array([0, 10**9, 1]), None]),
     ],
 )
-def test_encoders_that_write_out_of_bounds_are_refused(name: str, value: Any, tmp_path: Path) -> None:
+def test_encoders_that_write_out_of_bounds_are_refused(name, value, tmp_path):
     encoder = OneHotEncoder(min_frequency=1).fit(KINDS)
     setattr(encoder, name, value)
     with pytest.raises(DataError, match="OneHotEncoder"):
@@ -525,10 +522,7 @@ class Own(RBF):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (
-            GPPLClassifier(random_state=np.random.RandomState(0)),
-            r"random_state: numpy.random.*RandomState is not among",
-        ),
+        (GPPLClassifier(random_state=np.random.RandomState(0)), r"random_state: numpy.random.*RandomState is not"),
         (GPPLClassifier(kernel=Own()), "kernel: .*Own is not among"),
         (GPPLClassifier(kernel=RBF(1.0) + Own()), "kernel.k2: .*Own is not among"),
         (GPPLClassifier(inducing=np.array([[np.nan]])), "inducing: has NaN"),
@@ -537,13 +531,13 @@ class Own(RBF):
         (make_pipeline(LogisticRegression()), "LogisticRegression is not among"),
     ],
 )
-def test_what_is_no_data_is_refused_by_name(model: Any, message: str, tmp_path: Path) -> None:
+def test_what_is_no_data_is_refused_by_name(model, message, tmp_path):
     with pytest.raises(DataError, match=message):
         save(model, tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_listed_estimators_are_saved(tmp_path: Path) -> None:
+def test_only_listed_estimators_are_saved(tmp_path):
     class Derived(GPPLClassifier):
         pass
 
@@ -556,7 +550,7 @@ def test_only_listed_estimators_are_saved(tmp_path: Path) -> None:
         assert f"{cls.__module__}.{cls.__name__}" == name  # as skops writes it
 
 
-def test_ids_of_other_kinds_are_refused(tmp_path: Path) -> None:
+def test_ids_of_other_kinds_are_refused(tmp_path):
     ids = [[(1, 2), (3, 4)], [(3, 4), (5, 6)], [(1, 2), (5, 6)]]
     left, right = (np.fromiter((pair[side] for pair in ids), dtype=object, count=3) for side in (0, 1))
     model = quiet(GPPLClassifier(max_iter=2).fit, np.column_stack([left, right]), [1, 1, 1])
@@ -564,12 +558,12 @@ def test_ids_of_other_kinds_are_refused(tmp_path: Path) -> None:
         save(model, tmp_path / "m")
 
 
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no such folder; make it first: '.*nothing'"):
         save(GPPLClassifier(), tmp_path / "nothing" / "model.skpref")
 
 
-def test_a_save_to_a_full_disk_names_the_file(tmp_path: Path) -> None:
+def test_a_save_to_a_full_disk_names_the_file(tmp_path):
     save(GPPLClassifier(), tmp_path / "m")
     before, (soft, hard) = (tmp_path / "m").read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
@@ -583,11 +577,11 @@ def test_a_save_to_a_full_disk_names_the_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "m"]
 
 
-def test_a_save_that_fails_leaves_the_earlier_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_that_fails_leaves_the_earlier_file(tmp_path, monkeypatch):
     save(GPPLClassifier(), tmp_path / "m")
     before = (tmp_path / "m").read_bytes()
 
-    def full(_: int) -> None:
+    def full(_):
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "fsync", full)
@@ -597,7 +591,7 @@ def test_a_save_that_fails_leaves_the_earlier_file(tmp_path: Path, monkeypatch: 
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-def test_a_loaded_model_writes_nowhere(tmp_path: Path) -> None:
+def test_a_loaded_model_writes_nowhere(tmp_path):
     model = make_pipeline(RIDGE, memory=str(tmp_path / "cache"))
     save(model, tmp_path / "m")
     assert load(tmp_path / "m").memory is None

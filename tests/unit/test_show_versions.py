@@ -1,23 +1,17 @@
 """`show_versions` names what a bug report needs."""
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import skpref
 
-if TYPE_CHECKING:
-    import pytest
 
-
-def test_show_versions_names_python_the_package_and_its_dependencies(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_versions_names_python_the_package_and_its_dependencies(capsys):
     skpref.show_versions()
     rows = dict(line.strip().split(": ", 1) for line in capsys.readouterr().out.splitlines() if ": " in line)
     assert rows["python"].startswith(sys.version.split()[0])
@@ -27,10 +21,8 @@ def test_show_versions_names_python_the_package_and_its_dependencies(capsys: pyt
     assert {re.split("[<>=]", line)[0] for line in project["dependencies"]} <= set(rows)
 
 
-def test_packages_that_are_absent_are_marked(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def version(name: str) -> str:
+def test_packages_that_are_absent_are_marked(monkeypatch, capsys):
+    def version(name):
         if name == "mlflow":
             raise metadata.PackageNotFoundError(name)
         return "1.0"

@@ -1,7 +1,5 @@
 """The lists of slow tests name tests that exist (tests/slow_tests.py)."""
 
-from __future__ import annotations
-
 from tests import slow_tests
 
 

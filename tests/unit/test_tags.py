@@ -1,7 +1,5 @@
 """What estimators tell scikit-learn of themselves, all of them in one table."""
 
-from __future__ import annotations
-
 import pytest
 from sklearn.utils import get_tags
 
@@ -10,7 +8,7 @@ from skpref.data import OneHotDesign
 
 IDS = {"categorical", "string"}
 # Kinds of input beyond dense numbers, and what else differs from scikit-learn's usual answers.
-TAGS: dict[str, tuple[set[str], set[str]]] = {
+TAGS = {
     "GPPLClassifier": (IDS, {"one class only", "no target"}),
     "CrowdGPPL": (IDS, {"one class only", "no target"}),
     "GPPLRegressor": ({"sparse"}, set()),
@@ -28,7 +26,7 @@ TAGS: dict[str, tuple[set[str], set[str]]] = {
 
 
 @pytest.mark.parametrize("name", TAGS)
-def test_tags(name: str) -> None:
+def test_tags(name):
     tags = get_tags(OneHotDesign() if name == "OneHotDesign" else getattr(skpref, name)())
     kinds = {kind for kind in ("categorical", "string", "sparse", "pairwise") if getattr(tags.input_tags, kind)}
     others = {"no target"} - ({"no target"} if tags.target_tags.required else set())
@@ -38,7 +36,7 @@ def test_tags(name: str) -> None:
     assert (kinds, others) == TAGS[name]
 
 
-def test_a_precomputed_kernel_is_of_pairs() -> None:
+def test_a_precomputed_kernel_is_of_pairs():
     tags = get_tags(skpref.GPOrdinalRegressor(kernel="precomputed")).input_tags
     assert tags.pairwise
     assert not tags.sparse

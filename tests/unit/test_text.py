@@ -1,7 +1,5 @@
 """Text from outside is shown literally."""
 
-from __future__ import annotations
-
 import pytest
 
 from skpref._text import lacks_number, printable, printable_lines
@@ -19,19 +17,19 @@ from skpref._text import lacks_number, printable, printable_lines
         (3, "3"),
     ],
 )
-def test_control_characters_are_written_as_in_python(text: object, shown: str) -> None:
+def test_control_characters_are_written_as_in_python(text, shown):
     assert printable(text) == shown
 
 
-def test_lines_stay_lines() -> None:
+def test_lines_stay_lines():
     assert printable_lines("a\n\tb\x1b[2J\r") == "a\n\tb\\x1b[2J\r"
 
 
 @pytest.mark.parametrize("cell", [None, "", " ", "NA", "n/a", "NaN", "-nan", "NaT", "NULL", "None", "<NA>", "#N/A\n"])
-def test_what_stands_for_a_missing_number(cell: object) -> None:
+def test_what_stands_for_a_missing_number(cell):
     assert lacks_number(cell)
 
 
 @pytest.mark.parametrize("cell", [0, 0.0, False, "0", "inf", "-", "nano", "a", b"NA", float("nan")])
-def test_what_does_not(cell: object) -> None:
+def test_what_does_not(cell):
     assert not lacks_number(cell)

@@ -1,31 +1,11 @@
 """Fits to few rows run on one BLAS thread: more would spin on the cores that the next small product wants."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skpref import (
-    BayesianGPLVM,
-    CrowdGPPL,
-    GibbsIPM3F,
-    GibbsM3F,
-    GPOrdinalRegressor,
-    GPPLClassifier,
-    GPPLRegressor,
-    SVGPClassifier,
-    SVGPRegressor,
-    VariationalFM,
-    VariationalFMClassifier,
-    VariationalFMOrdinal,
-)
+import skpref
 from tests.unit.callbacks import Callback
-
-if TYPE_CHECKING:
-    from skpref._events import Iteration
 
 _RNG = np.random.default_rng(0)
 _X = _RNG.normal(size=(40, 3))
@@ -37,10 +17,10 @@ _LEVELS, _SIDES = np.tile([1, 2, 3, 2], 10), np.tile([0, 1, 1, 0], 10)
 class _Threads(Callback):
     """A callback that notes the number of BLAS threads after each iteration."""
 
-    def __init__(self) -> None:
-        self.seen: set[int] = set()
+    def __init__(self):
+        self.seen = set()
 
-    def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> bool:
+    def on_iteration(self, estimator, context, iteration):
         self.seen |= {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
         return False
 
@@ -48,25 +28,25 @@ class _Threads(Callback):
 @pytest.mark.parametrize(
     ("estimator", "X", "y"),
     [
-        (BayesianGPLVM(n_components=1), _X, None),
-        (CrowdGPPL(), _IDS, _SIDES),
-        (CrowdGPPL(inference="vb"), _IDS, _SIDES),
-        (GPOrdinalRegressor(inference="svi"), _X, _LEVELS),
-        (GPPLClassifier(), _IDS[:, 1:], _SIDES),
-        (GPPLRegressor(), _X, _X[:, 0]),
-        (SVGPClassifier(), _X, _SIDES),
-        (SVGPRegressor(likelihood="student-t"), _X, _X[:, 0]),
-        (GibbsM3F(max_iter=4, burn_in=1), _RATED, _LEVELS),
-        (GibbsIPM3F(max_iter=4, burn_in=1), _RATED, _LEVELS),
-        (VariationalFM(), _X, _X[:, 0]),
-        (VariationalFMClassifier(), _X, _SIDES),
-        (VariationalFMOrdinal(), _X, _LEVELS),
-        (VariationalFMOrdinal(inference="gibbs", max_iter=4, burn_in=1), _X, _LEVELS),
+        (skpref.BayesianGPLVM(n_components=1), _X, None),
+        (skpref.CrowdGPPL(), _IDS, _SIDES),
+        (skpref.CrowdGPPL(inference="vb"), _IDS, _SIDES),
+        (skpref.GPOrdinalRegressor(inference="svi"), _X, _LEVELS),
+        (skpref.GPPLClassifier(), _IDS[:, 1:], _SIDES),
+        (skpref.GPPLRegressor(), _X, _X[:, 0]),
+        (skpref.SVGPClassifier(), _X, _SIDES),
+        (skpref.SVGPRegressor(likelihood="student-t"), _X, _X[:, 0]),
+        (skpref.GibbsM3F(max_iter=4, burn_in=1), _RATED, _LEVELS),
+        (skpref.GibbsIPM3F(max_iter=4, burn_in=1), _RATED, _LEVELS),
+        (skpref.VariationalFM(), _X, _X[:, 0]),
+        (skpref.VariationalFMClassifier(), _X, _SIDES),
+        (skpref.VariationalFMOrdinal(), _X, _LEVELS),
+        (skpref.VariationalFMOrdinal(inference="gibbs", max_iter=4, burn_in=1), _X, _LEVELS),
     ],
     ids=lambda value: f"{type(value).__name__}-{getattr(value, 'inference', '')}" if hasattr(value, "fit") else "",
 )
 @pytest.mark.filterwarnings("ignore")
-def test_fits_to_few_rows_take_one_blas_thread(estimator: Any, X: Any, y: Any) -> None:
+def test_fits_to_few_rows_take_one_blas_thread(estimator, X, y):
     threads = _Threads()
     if hasattr(estimator, "max_iter"):
         estimator.set_params(max_iter=3)

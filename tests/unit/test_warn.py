@@ -1,7 +1,5 @@
 """Warnings name the line of the user at any depth."""
 
-from __future__ import annotations
-
 import pytest
 
 from skpref._warn import warn
@@ -13,7 +11,7 @@ def through(call, *calls): call(*calls)
 """
 
 
-def layer(module: str) -> dict:
+def layer(module):
     names = {"__name__": module, "warn": warn, "DataWarning": DataWarning}
     exec(LAYERS, names)  # noqa: S102
     return names
@@ -22,14 +20,14 @@ def layer(module: str) -> dict:
 @pytest.mark.parametrize(
     "modules", [["skpref.gp"], ["skpref.gp", "skpref.data", "skpref"], ["sklearn.base", "skpref.gp", "contextlib"]]
 )
-def test_the_line_is_that_of_the_caller_of_the_package(modules: list[str]) -> None:
+def test_the_line_is_that_of_the_caller_of_the_package(modules):
     calls = [layer(module)["through"] for module in modules]
     with pytest.warns(DataWarning, match="^too deep$") as record:
         calls[0](*calls[1:], layer("skpref.inference")["deepest"])
     assert record[0].filename == __file__
 
 
-def test_another_package_is_a_user() -> None:
+def test_another_package_is_a_user():
     user = layer("skpref_users.gp")["through"]
     with pytest.warns(DataWarning) as record:
         user(layer("skpref.gp")["deepest"])

@@ -1,7 +1,5 @@
 """Loops over factors and observations against their plain numpy twins."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -13,14 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref._compiled import factors
-from skpref._compiled.factors import (
-    entity_sums,
-    gain_pulls,
-    pair_differences,
-    pair_sums,
-    product_moments,
-    share_sums,
-)
+from skpref._compiled.factors import entity_sums, gain_pulls, pair_differences, pair_sums, product_moments, share_sums
 
 # Name of each kernel's loop.
 LOOPS = {

@@ -1,7 +1,5 @@
 """Passes over rows and columns against the definition of the machine, spelled out in numpy."""
 
-from __future__ import annotations
-
 from itertools import combinations, pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Draws of a factorization machine's kernels against scipy and dense algebra."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -15,7 +13,7 @@ from skpref.factorization.machine.fields import design_of
     ("low", "high"),
     [(-np.inf, 0.3), (-0.2, 0.1), (-1.0, 4.0), (0.5, np.inf), (0.5, 0.7), (3.0, 9.0), (-9.0, -8.0), (40.0, np.inf)],
 )
-def test_truncated_normals_have_their_distribution(low: float, high: float) -> None:
+def test_truncated_normals_have_their_distribution(low, high):
     n = 4000
     mean, level = np.full(n, 0.7), np.ones(n, dtype=np.int64)
     thresholds = np.array([low, high])[np.isfinite([low, high])] + 0.7
@@ -25,14 +23,14 @@ def test_truncated_normals_have_their_distribution(low: float, high: float) -> N
     assert stats.kstest(draws, stats.truncnorm(low, high).cdf).pvalue > 1e-3
 
 
-def test_streams_are_named_and_do_not_depend_on_other_rows() -> None:
+def test_streams_are_named_and_do_not_depend_on_other_rows():
     mean, level, thresholds = np.linspace(-2.0, 2.0, 300), np.arange(300) % 3, np.array([-0.5, 0.5])
     draws = truncated_normals(mean, level, thresholds, (3, 1, 0))
     assert np.array_equal(draws[:200], truncated_normals(mean[:200], level[:200], thresholds, (3, 1, 0)))
     assert not np.any(draws == truncated_normals(mean, level, thresholds, (3, 2, 0)))
 
 
-def implicit_rows() -> tuple[sparse.csr_array, np.ndarray]:
+def implicit_rows():
     """Users, items, a measured feature of every row, and a part of what each user has rated."""
     rng = np.random.default_rng(0)
     u, i = np.nonzero(rng.random((6, 5)) < 0.8)
@@ -41,7 +39,7 @@ def implicit_rows() -> tuple[sparse.csr_array, np.ndarray]:
     return sparse.csr_array(np.hstack(parts)), rng.normal(size=(15, 3))
 
 
-def test_values_are_those_of_the_definition() -> None:
+def test_values_are_those_of_the_definition():
     X, theta = implicit_rows()
     design, dense = design_of(X), X.toarray()
     w, V = theta[:, 0], theta[:, 1:]
@@ -51,7 +49,7 @@ def test_values_are_those_of_the_definition() -> None:
 
 
 @pytest.mark.parametrize("relaxation", [0.0, -0.9])
-def test_a_feature_without_noise_is_at_its_conditional_mean_or_as_far_on_the_other_side(relaxation: float) -> None:
+def test_a_feature_without_noise_is_at_its_conditional_mean_or_as_far_on_the_other_side(relaxation):
     X, theta = implicit_rows()
     design, rng = design_of(X), np.random.default_rng(1)
     target, nu, lam = rng.normal(size=X.shape[0]), rng.normal(size=(1, 3)), rng.gamma(2.0, size=(1, 3))
@@ -74,7 +72,7 @@ def test_a_feature_without_noise_is_at_its_conditional_mean_or_as_far_on_the_oth
     assert_allclose(table, design.table(theta), rtol=1e-8)
 
 
-def test_draws_scatter_as_much_with_relaxation_as_without() -> None:
+def test_draws_scatter_as_much_with_relaxation_as_without():
     n, precision = 4000, 2.0 * np.array([[3.0, 1.0], [1.0, 2.0]])
     X = sparse.csr_array(np.eye(n))
     design, nu, lam = design_of(X), np.array([[0.4, -0.2]]), np.array([[1.5, 0.5]])

@@ -1,7 +1,5 @@
 """Passes of the nonparametric sampler against dense computations by hand, which draw from the same streams."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

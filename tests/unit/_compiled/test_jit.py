@@ -1,7 +1,5 @@
 """Compiled functions: what all of them need for equal bits in every process."""
 
-from __future__ import annotations
-
 import pkgutil
 import resource
 import threading
@@ -28,7 +26,7 @@ def add(a, b):
     return a + b
 
 
-def called_by(function: Dispatcher) -> list[Dispatcher]:
+def called_by(function):
     names = function.py_func.__code__.co_names
     values = [function.py_func.__globals__.get(name) for name in names]
     return [value for value in values if isinstance(value, Dispatcher)]

@@ -1,7 +1,5 @@
 """Compiled kernel loops against plain numpy twins, dense and CSR; the same bits for any number of threads."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Passes against dense computations by hand, which draw from the same streams."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numba

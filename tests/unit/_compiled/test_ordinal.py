@@ -1,7 +1,5 @@
 """The compiled loops over ordered labels against their twin in numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -79,7 +77,7 @@ def assert_close(compiled, plain):
 
 @pytest.mark.parametrize("wanted", [VALUES, SCORES])
 @given(problem=problems())
-def test_at_a_point_equal_to_the_twin(wanted, problem) -> None:
+def test_at_a_point_equal_to_the_twin(wanted, problem):
     level, z, scale, b, _ = problem
     compiled, plain = levels_at(wanted, level, z, scale, b), twin(wanted, level, z, scale, b)
     if wanted == SCORES:  # bend + mean^2 cancels: that much of mean^2 is left
@@ -92,7 +90,7 @@ def test_at_a_point_equal_to_the_twin(wanted, problem) -> None:
 @pytest.mark.parametrize("wanted", [VALUES, SCORES, THRESHOLDS])
 @examples(10)
 @given(problem=problems(), log_v=st.floats(-6.0, 4.0))
-def test_expectations_equal_to_the_twin(wanted, problem, log_v) -> None:
+def test_expectations_equal_to_the_twin(wanted, problem, log_v):
     level, mu, _, b, rng = problem
     level, mu = level[:20], np.clip(mu[:20], -40.0, 40.0)
     v = np.exp(log_v) * rng.random(level.size)
@@ -101,20 +99,16 @@ def test_expectations_equal_to_the_twin(wanted, problem, log_v) -> None:
     assert_allclose(compiled / scale, plain / scale, rtol=0.0, atol=1e-8)
 
 
-def test_far_tails_keep_their_digits() -> None:
+def test_far_tails_keep_their_digits():
     z = np.array([-1e6, -200.0, -40.0, -31.0, -9.0, 0.0, 5.0, 8.0, 29.9, 30.5, 50.0, 500.0, 1e6])
     b, ones = np.array([-0.5, 0.25]), np.ones(z.size)
-    for level, wanted in (
-        (0, log_ndtr(b[0] - z)),
-        (1, log_diff_ndtr(b[1] - z, b[0] - z)),
-        (2, log_ndtr(z - b[1])),
-    ):
+    for level, wanted in ((0, log_ndtr(b[0] - z)), (1, log_diff_ndtr(b[1] - z, b[0] - z)), (2, log_ndtr(z - b[1]))):
         got = levels_at(VALUES, np.full(z.size, level), z, ones, b)[0]
         assert_allclose(got, wanted, rtol=1e-12, atol=1e-300)
 
 
 @pytest.mark.parametrize("wanted", [VALUES, SCORES, THRESHOLDS])
-def test_same_bits_for_any_number_of_threads(wanted) -> None:
+def test_same_bits_for_any_number_of_threads(wanted):
     numba = pytest.importorskip("numba")
     n = ordinal._SMALL + 77
     rng = np.random.default_rng(0)
@@ -132,7 +126,7 @@ def test_same_bits_for_any_number_of_threads(wanted) -> None:
     assert_array_equal(np.hstack(few), parallel)
 
 
-def test_strided_and_read_only_input() -> None:
+def test_strided_and_read_only_input():
     block = np.random.default_rng(1).random((2, 40))
     level = np.arange(40) % 3
     for array in (block, level):
@@ -143,7 +137,7 @@ def test_strided_and_read_only_input() -> None:
     assert_array_equal(strided, whole[:, ::2])
 
 
-def test_the_plain_python_of_the_loops_agrees() -> None:
+def test_the_plain_python_of_the_loops_agrees():
     # numba makes what is written of them: uncompiled, one number at a time.
     for middle in (-45.0, -3.0, -0.1, 0.0, 0.7, 12.0, 33.0):
         assert_allclose(ordinal._log_cdf_terms.py_func(middle), ordinal._log_cdf_terms(middle), rtol=1e-13)

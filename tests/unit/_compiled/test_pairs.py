@@ -1,7 +1,5 @@
 """Loops over comparisons against their plain numpy twins."""
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The compiled expectations against their twin in numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,7 +22,7 @@ def both(likelihood, y, mu, v):
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 @given(seed=st.integers(0, 2**32 - 1), log_v=st.floats(-20.0, 8.0), spread=st.floats(0.1, 50.0))
-def test_equal_to_the_twin(likelihood, seed: int, log_v: float, spread: float) -> None:
+def test_equal_to_the_twin(likelihood, seed, log_v, spread):
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(30) < 0.3, rng.random(30), rng.integers(0, 2, 30))
     mu, v = spread * rng.standard_normal(30), np.exp(log_v) * rng.random(30)
@@ -33,14 +31,14 @@ def test_equal_to_the_twin(likelihood, seed: int, log_v: float, spread: float) -
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_equal_to_the_twin_inside_outside_and_at_the_edges_of_the_cells(likelihood) -> None:
+def test_equal_to_the_twin_inside_outside_and_at_the_edges_of_the_cells(likelihood):
     z = np.concatenate([np.linspace(-33.0, 9.0, 42 * 32 + 1), [-1e6, -100.0, 100.0, 1e6]])
     for y in (np.ones(z.shape), np.zeros(z.shape)):
         compiled, twin = both(likelihood, y, z, np.zeros(z.shape))
         assert_allclose(compiled, twin, rtol=2e-12, atol=1e-15)
 
 
-def test_same_bits_for_any_number_of_threads() -> None:
+def test_same_bits_for_any_number_of_threads():
     numba = pytest.importorskip("numba")
     rng = np.random.default_rng(0)
     y, mu, v = rng.integers(0, 2, 999) * 1.0, rng.standard_normal(999), rng.random(999)
@@ -53,14 +51,14 @@ def test_same_bits_for_any_number_of_threads() -> None:
     assert_array_equal(single, expected_log_cdf(y, mu, v, probit=True))
 
 
-def test_strided_and_read_only_input() -> None:
+def test_strided_and_read_only_input():
     block = np.random.default_rng(1).random((3, 40))
     block.flags.writeable = False
     strided = expected_log_cdf(*block[:, ::2], probit=False)
     assert_array_equal(strided, expected_log_cdf(*np.ascontiguousarray(block[:, ::2]), probit=False))
 
 
-def test_the_plain_python_of_the_kernel_agrees() -> None:
+def test_the_plain_python_of_the_kernel_agrees():
     # The kernels run uncompiled too, one node at a time: what numba makes of them is what is written.
     x, w = np.array([-1.5, 0.0, 1.5]), np.array([0.25, 0.5, 0.25])
     for probit in (True, False):
@@ -72,7 +70,7 @@ def test_the_plain_python_of_the_kernel_agrees() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(-6.0, 7.0), st.floats(0.0, 3.0))
-def test_tilted_moments_are_those_of_the_twin(seed: int, log_v: float, spread: float) -> None:
+def test_tilted_moments_are_those_of_the_twin(seed, log_v, spread):
     rng = np.random.default_rng(seed)
     y, mu = rng.choice([0.0, 0.5, 1.0, 0.3], 40), 10.0**spread * rng.standard_normal(40)
     v = np.exp(log_v) * rng.uniform(0.5, 1.5, 40) * (rng.random(40) < 0.9)

@@ -1,9 +1,6 @@
 """Psi statistics: expectations, their adjoints, and the search for the input of a row."""
 
-from __future__ import annotations
-
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,14 +15,14 @@ seeds = st.integers(0, 2**32 - 1)
 few = examples(25)
 
 
-def draw(seed: int) -> tuple[Any, ...]:
+def draw(seed):
     rng = np.random.default_rng(seed)
     n, M, Q = rng.integers(1, 20), rng.integers(1, 6), rng.integers(1, 4)
     mu, s = rng.normal(size=(n, Q)), np.exp(rng.normal(-1.0, 1.0, (n, Q)))
     return rng, mu, s, rng.normal(size=(M, Q)), np.exp(rng.normal(-1.0, 1.0, Q)), float(np.exp(rng.normal()))
 
 
-def plain(mu: Any, s: Any, Z: Any, w: Any, a: float) -> tuple[Any, Any]:
+def plain(mu, s, Z, w, a):
     """The formulas at the head of the module, as arrays."""
     d = mu[:, None] - Z
     c = w / (w * s + 1.0)
@@ -39,13 +36,13 @@ def plain(mu: Any, s: Any, Z: Any, w: Any, a: float) -> tuple[Any, Any]:
 
 @few
 @given(seed=seeds)
-def test_statistics_equal_the_plain_twin(seed: int) -> None:
+def test_statistics_equal_the_plain_twin(seed):
     _, *given_ = draw(seed)
     for ours, reference in zip(psi_statistics(*given_), plain(*given_), strict=True):
         assert_allclose(ours, reference, rtol=1e-12, atol=1e-14)
 
 
-def test_statistics_are_expectations() -> None:
+def test_statistics_are_expectations():
     # Gauss-Hermite quadrature in each of two dimensions is exact to rounding for these smooth functions.
     _, mu, s, Z, w, a = draw(1)
     mu, s, Z, w = mu[:1, :1], s[:1, :1], Z[:, :1], w[:1]
@@ -60,7 +57,7 @@ def test_statistics_are_expectations() -> None:
 
 @few
 @given(seed=seeds)
-def test_a_point_gives_kernel_values(seed: int) -> None:
+def test_a_point_gives_kernel_values(seed):
     _, mu, s, Z, w, a = draw(seed)
     K = a * np.exp(-0.5 * np.einsum("q,nmq->nm", w, (mu[:, None] - Z) ** 2))
     psi1, psi2 = psi_statistics(mu, 0.0 * s, Z, w, a)
@@ -70,14 +67,14 @@ def test_a_point_gives_kernel_values(seed: int) -> None:
 
 @few
 @given(seed=seeds)
-def test_adjoints_are_slopes(seed: int) -> None:
+def test_adjoints_are_slopes(seed):
     rng, mu, s, Z, w, a = draw(seed)
     G1, G2 = rng.normal(size=(mu.shape[0], Z.shape[0])), rng.normal(size=(Z.shape[0], Z.shape[0]))
     G2 = G2 + G2.T
     arguments = [mu, np.log(s), Z, np.log(w), np.log(a)]
     directions = [rng.normal(size=np.shape(x)) for x in arguments]
 
-    def value(t: float) -> Any:
+    def value(t):
         m, log_s, z, log_w, log_a = (x + t * u for x, u in zip(arguments, directions, strict=True))
         psi1, psi2 = psi_statistics(m, np.exp(log_s), z, np.exp(log_w), float(np.exp(log_a)))
         return np.array([np.sum(G1 * psi1), np.sum(G2 * psi2)])
@@ -91,19 +88,19 @@ def test_adjoints_are_slopes(seed: int) -> None:
         assert abs(sum(parts) - slope[k]) < 1e-8 * max(size, np.abs(pair[k]).sum() * a ** (k + 1))
 
 
-def test_threads_do_not_change_bits() -> None:
+def test_threads_do_not_change_bits():
     rng = np.random.default_rng(0)
     mu, Z, w = rng.normal(size=(50, 3)), rng.normal(size=(7, 3)), np.ones(3)
     s, G1, G2 = np.exp(rng.normal(size=(50, 3))), rng.normal(size=(50, 7)), np.eye(7)
-    here: list[Any] = []
+    here = []
 
-    def everything(into: list[Any]) -> None:
+    def everything(into):
         into.extend(psi_statistics(mu, s, Z, w, 1.3))
         into.extend(psi_vjp(mu, s, Z, w, 1.3, G1, G2))
         into.extend(fit_rows(mu, s, Z, w, 1.3, G1, -G2, max_iter=20, tol=1e-9))
 
     everything(here)
-    there: list[Any] = []
+    there = []
     worker = threading.Thread(target=everything, args=(there,))  # where only the serial loops may run
     worker.start()
     worker.join()
@@ -113,13 +110,13 @@ def test_threads_do_not_change_bits() -> None:
 
 @few
 @given(seed=seeds)
-def test_rows_climb_and_end_where_the_gradient_is_zero(seed: int) -> None:
+def test_rows_climb_and_end_where_the_gradient_is_zero(seed):
     rng, mu, s, Z, w, a = draw(seed)
     G = rng.normal(size=(mu.shape[0], Z.shape[0]))
     root = rng.normal(size=(Z.shape[0], Z.shape[0]))
     W = -0.3 * root @ root.T
 
-    def objective(m: Any, v: Any) -> Any:
+    def objective(m, v):
         psi1 = psi_statistics(m, v, Z, w, a)[0]
         psi2 = [np.sum(W * psi_statistics(m[i : i + 1], v[i : i + 1], Z, w, a)[1]) for i in range(m.shape[0])]
         return np.sum(G * psi1, axis=1) + psi2 - 0.5 * np.sum(m**2 + v - 1.0 - np.log(v), axis=1)
@@ -138,7 +135,7 @@ def test_rows_climb_and_end_where_the_gradient_is_zero(seed: int) -> None:
         assert np.sum(slope**2 + stretch**2) < 1e-5
 
 
-def test_rows_are_independent() -> None:
+def test_rows_are_independent():
     rng, mu, s, Z, w, a = draw(3)
     G = rng.normal(size=(mu.shape[0], Z.shape[0]))
     together = fit_rows(mu, s, Z, w, a, G, -np.eye(Z.shape[0]), max_iter=30, tol=1e-6)
@@ -148,7 +145,7 @@ def test_rows_are_independent() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e8])
-def test_far_and_near_inputs_stay_finite(scale: float) -> None:
+def test_far_and_near_inputs_stay_finite(scale):
     _, mu, s, Z, w, a = draw(5)
     G = np.ones((mu.shape[0], Z.shape[0]))
     for out in fit_rows(mu * scale, s, Z, w, a, G, -np.eye(Z.shape[0]), max_iter=50, tol=1e-9):
@@ -157,7 +154,7 @@ def test_far_and_near_inputs_stay_finite(scale: float) -> None:
 
 @few
 @given(seed=seeds)
-def test_quadratic_forms_are_those_of_a_row_alone(seed: int) -> None:
+def test_quadratic_forms_are_those_of_a_row_alone(seed):
     rng, mu, s, Z, w, a = draw(seed)
     H = rng.normal(size=(2, Z.shape[0], Z.shape[0]))
     H = H + H.transpose(0, 2, 1)
@@ -167,7 +164,7 @@ def test_quadratic_forms_are_those_of_a_row_alone(seed: int) -> None:
     assert_allclose(psi_products(mu, s, Z, w, a, H), forms, rtol=1e-10, atol=1e-10 * a**2)
 
 
-def test_many_tiles_and_blocks_make_one_sum() -> None:
+def test_many_tiles_and_blocks_make_one_sum():
     # 300 rows in 8 blocks, 1,275 pairs in 2 tiles, with a rest of each.
     rng = np.random.default_rng(8)
     mu, Z, w = rng.normal(size=(300, 2)), rng.normal(size=(50, 2)), np.array([0.7, 2.0])
@@ -184,7 +181,7 @@ def test_many_tiles_and_blocks_make_one_sum() -> None:
 
 
 @pytest.mark.parametrize("far", [1e3, 1e155, 1e300])
-def test_rows_far_from_all_points_see_nothing(far: float) -> None:
+def test_rows_far_from_all_points_see_nothing(far):
     _, _, _, Z, w, a = draw(5)
     mu, s = np.full((1, Z.shape[1]), far), np.ones((1, Z.shape[1]))
     assert np.all(psi_first(mu, s, Z, w, a) == 0.0)

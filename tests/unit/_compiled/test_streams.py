@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from decimal import Decimal, getcontext
 
 import numpy as np
@@ -7,15 +5,7 @@ import pytest
 from scipy import stats
 
 from skpref._compiled.jit import njit
-from skpref._compiled.streams import (
-    ZIGGURAT,
-    hashed,
-    inverse_gaussian_of,
-    normal,
-    normal_rows,
-    open_stream,
-    uniform,
-)
+from skpref._compiled.streams import ZIGGURAT, hashed, inverse_gaussian_of, normal, normal_rows, open_stream, uniform
 
 WORD = 2**64 - 1
 

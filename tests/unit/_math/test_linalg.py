@@ -1,7 +1,5 @@
 """Cholesky with its ladder, triangular solves in every memory order, and the gradient through the factor."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.linalg

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -15,7 +13,7 @@ V_MAX, RULES = rules()
 
 
 @pytest.mark.parametrize("n", [1, 5, 20, 200])
-def test_gauss_hermite_is_exact_for_polynomials(n: int) -> None:
+def test_gauss_hermite_is_exact_for_polynomials(n):
     x, w = gauss_hermite(n)
     for power in range(0, min(2 * n, 20), 2):
         assert_allclose(w @ x**power, math.prod(range(1, power, 2)), rtol=1e-11)
@@ -23,7 +21,7 @@ def test_gauss_hermite_is_exact_for_polynomials(n: int) -> None:
 
 
 @pytest.mark.parametrize("rule", [gauss_hermite(7), normal_trapezoid(0.4), *RULES])
-def test_rules_are_normalised_symmetric_and_read_only(rule) -> None:
+def test_rules_are_normalised_symmetric_and_read_only(rule):
     x, w = rule
     assert_allclose(w.sum(), 1.0, rtol=1e-14)
     assert_allclose(x, -x[::-1], atol=1e-12)
@@ -31,12 +29,12 @@ def test_rules_are_normalised_symmetric_and_read_only(rule) -> None:
     assert not w.flags.writeable
 
 
-def test_rules_are_made_once() -> None:
+def test_rules_are_made_once():
     assert gauss_hermite(11) is gauss_hermite(11)
     assert rules() is rules()
 
 
-def test_rule_index_includes_its_upper_end() -> None:
+def test_rule_index_includes_its_upper_end():
     assert len(RULES) == V_MAX.size + 1
     assert np.all(np.diff(V_MAX) > 0.0)
     assert_array_equal(rule_index(V_MAX), np.arange(V_MAX.size))
@@ -44,7 +42,7 @@ def test_rule_index_includes_its_upper_end() -> None:
 
 
 @given(v=st.lists(st.one_of(st.just(0.0), st.floats(1e-12, 1e6)), max_size=50))
-def test_chunks_serve_every_row_once(v: list[float]) -> None:
+def test_chunks_serve_every_row_once(v):
     variance = np.array(v)
     served = [(rows, rule) for rows, rule in chunks(variance)]
     assert_array_equal(np.sort(np.concatenate([rows for rows, _ in served] or [[]])), np.arange(variance.size))
@@ -52,7 +50,7 @@ def test_chunks_serve_every_row_once(v: list[float]) -> None:
         assert all(RULES[k][0] is x for k in rule_index(variance[rows]))
 
 
-def test_chunks_are_bounded() -> None:
+def test_chunks_are_bounded():
     sizes = [rows.size * x.size for rows, (x, _) in chunks(np.repeat([0.01, 1.0, 900.0], 20_000))]
     assert max(sizes) <= 32_768
     assert sum(rows.size for rows, _ in chunks(np.repeat([0.01, 900.0], 10_000))) == 20_000
@@ -68,7 +66,7 @@ def fine_expectation(function, mu, v):
 # What the docstring of PairwiseLikelihood states, at the worst variance of every rule.
 @pytest.mark.parametrize("v", [*V_MAX, 1024.0])
 @pytest.mark.parametrize("function", [log_ndtr_derivatives, log_expit_derivatives])
-def test_stated_accuracy(function, v: float) -> None:
+def test_stated_accuracy(function, v):
     mu = np.linspace(-3.0, 3.0, 25) * np.sqrt(1.0 + v)
     got = expectation(function, mu, np.full(mu.shape, v))
     for part, wanted in zip(got, fine_expectation(function, mu, v), strict=True):
@@ -77,14 +75,14 @@ def test_stated_accuracy(function, v: float) -> None:
         assert_allclose(got[0], fine_expectation(function, mu, v)[0], rtol=0.0, atol=1e-10)
 
 
-def test_beyond_the_last_rule_accuracy_falls_slowly() -> None:
+def test_beyond_the_last_rule_accuracy_falls_slowly():
     mu = np.linspace(-300.0, 300.0, 25)
     got = expectation(log_ndtr_derivatives, mu, np.full(mu.shape, 1e4))
     for part, wanted in zip(got, fine_expectation(log_ndtr_derivatives, mu, 1e4), strict=True):
         assert_allclose(part, wanted, rtol=1e-6, atol=1e-4)
 
 
-def test_expectation_keeps_the_shape_and_takes_nothing() -> None:
+def test_expectation_keeps_the_shape_and_takes_nothing():
     mu, v = np.arange(6.0).reshape(2, 3), np.array([[0.0, 0.1, 2.0], [0.3, 50.0, 0.7]])
     first, second = expectation(lambda z: (z, z * z), mu, v)
     assert_allclose(first, mu, atol=1e-12)
@@ -93,13 +91,13 @@ def test_expectation_keeps_the_shape_and_takes_nothing() -> None:
     assert empty.shape == (0,)
 
 
-def test_no_variance_is_the_value_itself() -> None:
+def test_no_variance_is_the_value_itself():
     mu = np.linspace(-30.0, 30.0, 31)
     for got, wanted in zip(expectation(log_ndtr_derivatives, mu, 0.0 * mu), log_ndtr_derivatives(mu), strict=True):
         assert_allclose(got, wanted, rtol=1e-14)
 
 
-def test_numbers_of_nodes_are_those_that_the_docstring_of_the_pairwise_likelihoods_states() -> None:
+def test_numbers_of_nodes_are_those_that_the_docstring_of_the_pairwise_likelihoods_states():
     sizes = {v: RULES[k][0].size for v, k in zip([0.1, 1.0], rule_index(np.array([0.1, 1.0])), strict=True)}
     assert sizes == {0.1: 9, 1.0: 27}
     for v in (4.0, 64.0, 1024.0):

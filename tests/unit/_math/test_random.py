@@ -1,7 +1,5 @@
 """Random states of every kind become generators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

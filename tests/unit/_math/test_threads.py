@@ -1,7 +1,5 @@
 """Which libraries of linear algebra are limited."""
 
-from __future__ import annotations
-
 import pytest
 
 from skpref._math import threads
@@ -19,5 +17,5 @@ from skpref._math import threads
         ("/a/b/c/numpy.libs/env/lib/libopenblas.so", False),  # a folder further up
     ],
 )
-def test_numpys_own_library_is_known_by_its_folder(path: str, *, is_numpys: bool) -> None:
+def test_numpys_own_library_is_known_by_its_folder(path, *, is_numpys):
     assert threads._is_numpys(path) is is_numpys

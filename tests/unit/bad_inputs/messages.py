@@ -1,17 +1,11 @@
 """The wording of the package's errors: messages.txt has each sentence once, and below it the rows that give it."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import skpref
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FILE = Path(__file__).with_name("messages.txt")
 PACKAGE = Path(skpref.__file__).parent
@@ -22,15 +16,14 @@ HEADER = f"""\
 # {UPDATE}
 """
 ESTIMATORS = "|".join(name for name in skpref.__all__ if hasattr(getattr(skpref, name), "fit"))
-Key = tuple[str, str]  # of a row: its number, and what is wrong
 
 
-def is_ours(error: BaseException) -> bool:
+def is_ours(error):
     """Whether a line of the package raised an error."""
     return PACKAGE in Path(traceback.extract_tb(error.__traceback__)[-1].filename).parents
 
 
-def sentence(error: BaseException) -> str:
+def sentence(error):
     """Return an error's text, without what differs between estimators, other packages' releases and machines."""
     text, cause = str(error), error.__cause__ or error.__context__
     if cause is not None and str(cause) and not is_ours(cause):
@@ -39,9 +32,9 @@ def sentence(error: BaseException) -> str:
     return re.sub(r"\d+\.\d{3,}(e[+-]?\d+)?", "#", text).replace("\n", r"\n")
 
 
-def written() -> dict[Key, set[str]]:
+def written():
     """Read the sentences of each row from the file."""
-    sentences: dict[Key, set[str]] = defaultdict(set)
+    sentences = defaultdict(set)
     text = ""
     for line in FILE.read_text("utf-8").splitlines():
         if line.startswith("    "):
@@ -52,9 +45,9 @@ def written() -> dict[Key, set[str]]:
     return sentences
 
 
-def as_text(found: Iterable[tuple[Key, str]]) -> str:
+def as_text(found):
     """Write the sentences of rows as the file has them."""
-    rows: dict[str, list[Key]] = defaultdict(list)
+    rows = defaultdict(list)
     for key, text in found:
         if key not in rows[text]:
             rows[text].append(key)

@@ -4,10 +4,9 @@ A place is one method (or constructor parameter) of one estimator that reads one
 are run over all places of a kind: a new estimator adds its places here and gets every row.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -28,9 +27,6 @@ from skpref import (
     VariationalFMClassifier,
     VariationalFMOrdinal,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 # ----------------------------------------------------------------------------------------------------------- valid data
 _rng = np.random.default_rng(12)
@@ -54,41 +50,41 @@ RATING = _rng.integers(1, 6, len(RATED)).astype(float)
 
 
 # ------------------------------------------------------------------------------------- estimators that are quick to fit
-def regressor(**params: Any) -> GPPLRegressor:
+def regressor(**params):
     return GPPLRegressor(**{"optimizer": None, "random_state": 0, **params})
 
 
-def classifier(items: Any = None, **params: Any) -> GPPLClassifier:
+def classifier(items=None, **params):
     return GPPLClassifier(**{"items": items, "optimizer": None, "random_state": 0, **params})
 
 
-def crowd(items: Any = None, users: Any = None, **params: Any) -> CrowdGPPL:
+def crowd(items=None, users=None, **params):
     defaults = {"items": items, "users": users, "n_factors": 2, "optimizer": None, "random_state": 0}
     return CrowdGPPL(**{**defaults, **params})
 
 
-def ordinal(**params: Any) -> GPOrdinalRegressor:
+def ordinal(**params):
     return GPOrdinalRegressor(**{"optimizer": None, "random_state": 0, **params})
 
 
-def sparse_gp(kind: type, **params: Any) -> Any:
+def sparse_gp(kind, **params):
     return kind(**{"optimizer": None, "random_state": 0, **params})
 
 
-def latent(**params: Any) -> BayesianGPLVM:
+def latent(**params):
     return BayesianGPLVM(**{"n_components": 1, "inducing": 5, "tol": 1.0, "random_state": 0, **params})
 
 
-def machine(kind: type, **params: Any) -> Any:
+def machine(kind, **params):
     return kind(**{"random_state": 0, **params})
 
 
-def gibbs(kind: type, **params: Any) -> Any:
+def gibbs(kind, **params):
     short = {"max_iter": 6, "burn_in": 2, "n_samples": 2, "levels": [1, 2, 3, 4, 5], "random_state": 0}
     return kind(**{**short, **({"n_factors": 2} if kind is GibbsM3F else {}), **params})
 
 
-MAKERS: dict[str, Callable[..., Any]] = {
+MAKERS = {
     "GPPLRegressor": regressor,
     "GPPLClassifier": classifier,
     "CrowdGPPL": crowd,
@@ -102,7 +98,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "GibbsM3F": partial(gibbs, GibbsM3F),
     "GibbsIPM3F": partial(gibbs, GibbsIPM3F),
 }
-TRAINING: dict[str, tuple[Any, ...]] = {
+TRAINING = {
     "GPPLRegressor": (X, SCORE),
     "GPPLClassifier": (NAMED_PAIRS, PREFERRED),
     "CrowdGPPL": (NAMED_TRIPLES, PREFERRED),
@@ -118,7 +114,7 @@ TRAINING: dict[str, tuple[Any, ...]] = {
 }
 ROWS_AND_TARGETS = [name for name, data in TRAINING.items() if data[0] is X and len(data) > 1]
 MACHINES, GIBBS = [name for name in MAKERS if name[:9] == "Variation"], ["GibbsM3F", "GibbsIPM3F"]
-VARIANTS: dict[str, Callable[[], Any]] = {
+VARIANTS = {
     "GPPLClassifier(items)": lambda: classifier(ITEMS).fit(NAMED_PAIRS, PREFERRED),
     "CrowdGPPL(items, users)": lambda: crowd(ITEMS, USERS).fit(NAMED_TRIPLES, PREFERRED),
     "CrowdGPPL(unknown_user='raise')": lambda: crowd(unknown_user="raise").fit(NAMED_TRIPLES, PREFERRED),
@@ -128,7 +124,7 @@ VARIANTS: dict[str, Callable[[], Any]] = {
 
 
 @cache
-def fitted(name: str) -> Any:
+def fitted(name):
     """Fit an estimator on valid data, once."""
     return VARIANTS[name]() if name in VARIANTS else MAKERS[name]().fit(*TRAINING[name])
 
@@ -141,7 +137,7 @@ OUTPUT = {
 }
 
 
-def output(model: Any, rows: Any) -> np.ndarray:
+def output(model, rows):
     """Predict: probabilities where there are any."""
     return getattr(model, OUTPUT.get(type(model).__name__, "predict_proba"))(rows)
 
@@ -156,30 +152,30 @@ class Place(NamedTuple):
     names_input: str = ""  # how messages of this place begin: which of several inputs is meant
 
     @property
-    def estimator(self) -> str:
+    def estimator(self):
         return self.name.split(".")[0].split("(")[0]
 
 
-def _places(estimator: str, valid: Any, calls: dict[str, Callable[[Any], Any]]) -> list[Place]:
+def _places(estimator, valid, calls):
     return [Place(f"{estimator}.{name}", valid, call) for name, call in calls.items()]
 
 
-def _methods(estimator: str, valid: Any, names: str, *, and_target: Any = None) -> list[Place]:
+def _methods(estimator, valid, names, *, and_target=None):
     """Methods of a fitted estimator that read rows and, with them, valid targets."""
 
-    def call(name: str, value: Any) -> Any:
+    def call(name, value):
         method = getattr(fitted(estimator), name)
         return method(value) if and_target is None else method(value, first(and_target, value))
 
     return [Place(f"{estimator}.{name}", valid, partial(call, name)) for name in names.split()]
 
 
-def first(values: Any, rows: Any) -> Any:
+def first(values, rows):
     """As many of the values as there are rows."""
     return values[: rows.shape[0] if hasattr(rows, "shape") and rows.shape else len(rows)]
 
 
-def with_users(pairs: Any) -> Any:
+def with_users(pairs):
     """Put valid users before pairs of items; what are no pairs stays as it is."""
     if isinstance(pairs, list):
         return [[USER_NAMES[u], *pair] for u, pair in zip(USER, pairs, strict=False)]
@@ -188,7 +184,7 @@ def with_users(pairs: Any) -> Any:
     return np.column_stack([USER[: len(pairs)], pairs]) if np.ndim(pairs) == 2 else pairs
 
 
-def _unchecked_fit(name: str, rows: Any, **params: Any) -> Any:
+def _unchecked_fit(name, rows, **params):
     return MAKERS[name](**params).fit(rows, first(TRAINING[name][1], rows))
 
 
@@ -262,7 +258,7 @@ ROWS = [
     *_methods("VariationalFMOrdinal", X, "partial_fit", and_target=LEVEL),
 ]
 # Estimators that learn from comparisons of items with names. Places of pairs put users before them for CrowdGPPL.
-LEARN: dict[str, Callable[..., Any]] = {
+LEARN = {
     "GPPLClassifier.fit": lambda rows, y, **more: classifier().fit(rows, y, **more),
     "GPPLClassifier(items).fit": lambda rows, y, **more: classifier(ITEMS).fit(rows, y, **more),
     "CrowdGPPL.fit": lambda rows, y, **more: crowd().fit(rows, y, **more),
@@ -278,7 +274,7 @@ ASK = {
 }
 
 
-def _pairs_to(place: Place) -> Place:
+def _pairs_to(place):
     """Make a place of triples one of pairs."""
     return place._replace(valid=NAMED_PAIRS, call=lambda rows: place.call(with_users(rows)))
 
@@ -305,7 +301,7 @@ NUMBERED_TRIPLES = [
 ]
 
 
-def _targets(names: Iterable[str], methods: str = "fit partial_fit") -> list[Place]:
+def _targets(names, methods="fit partial_fit"):
     """Places that read targets; `partial_fit` and `score` on the valid fit."""
     out = []
     for name in names:
@@ -338,7 +334,7 @@ LEVELS = [
 ]
 
 
-def _weighed(name: str, call: Callable[..., Any], *data: Any) -> Place:
+def _weighed(name, call, *data):
     return Place(f"{name}(sample_weight)", np.ones(len(data[-1])), lambda w: call(*data, sample_weight=w))
 
 
@@ -389,10 +385,10 @@ PARAMETERS = {
 }
 
 
-def unfitted_call(name: str, method: str) -> Any:
+def unfitted_call(name, method):
     """Call a method of an estimator that is not fitted, with valid arguments."""
     rows = TRAINING[name][0]
-    arguments: dict[str, tuple[Any, ...]] = {
+    arguments = {
         "score": TRAINING[name] if len(TRAINING[name]) > 1 else (rows,),
         "predict_preference": (rows, rows) if name == "GPPLRegressor" else (rows,),
         "similar_users": ("u0",),

@@ -1,8 +1,6 @@
 """What a row of the table of bad inputs is, and what rows are written with: edits of valid inputs, lists of places."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,9 +8,6 @@ from scipy import sparse
 
 from tests.unit.bad_inputs import places as at
 from tests.unit.bad_inputs.places import Place, fitted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 
 class Row(NamedTuple):
@@ -36,30 +31,30 @@ class Case(NamedTuple):
     place: Place
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self):
         return str(self.row.number), self.row.what
 
     @property
-    def expected(self) -> str:
+    def expected(self):
         return self.place.names_input + ".*" + self.row.text.replace("ESTIMATOR", self.place.estimator)
 
-    def run(self) -> Any:
+    def run(self):
         value = self.row.value
         return self.place.call(value(self.place.valid) if callable(value) else value)
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"row{self.row.number}-{self.row.what}-{self.place.name}"
 
 
-def cases(rows: Iterable[Row]) -> Iterator[Case]:
+def cases(rows):
     return (Case(row, place) for row in rows for place in row.places)
 
 
 # ---------------------------------------------------------------------------------------------------- inputs and places
-def entry(where: Any, value: Any) -> Callable[[Any], Any]:
+def entry(where, value):
     """Return the valid input with one entry replaced (or several, by one index)."""
 
-    def replaced(valid: Any) -> Any:
+    def replaced(valid):
         if isinstance(valid, list):
             rows = [list(row) for row in valid]
             rows[where[0]][where[1]] = value
@@ -71,39 +66,39 @@ def entry(where: Any, value: Any) -> Callable[[Any], Any]:
     return replaced
 
 
-def call(name: str, function: Callable[[], Any]) -> list[Place]:
+def call(name, function):
     """Return the one place of a row that has its own call."""
     return [Place(name, None, lambda _: function())]
 
 
-def pick(places: Iterable[Place], *words: str, without: str = "\0") -> list[Place]:
+def pick(places, *words, without="\0"):
     """Return the places whose names hold one of the words, and not the other."""
     return [p for p in places if any(word in p.name for word in words or ("",)) and without not in p.name]
 
 
-def methods(name: str, *args: Any, names: str) -> list[Place]:
+def methods(name, *args, names):
     """Return methods of a fitted estimator, each with its own valid arguments."""
     return [
         Place(f"{name}.{m}", None, lambda value, m=m: getattr(fitted(name), m)(value, *args)) for m in names.split()
     ]
 
 
-def frame(columns: str, values: Any) -> Any:
+def frame(columns, values):
     return pytest.importorskip("pandas").DataFrame(np.asarray(values), columns=list(columns))
 
 
-def renamed(name: str, method: str, columns: str, other: str) -> list[Place]:
+def renamed(name, method, columns, other):
     """Return the place that gets a frame with other columns than fit did."""
     data = at.TRAINING[name]
 
-    def run() -> Any:
+    def run():
         model = at.MAKERS[name]().fit(frame(columns, data[0]), *data[1:])
         return getattr(model, method)(frame(other, data[0]), *(data[1:] if method == "partial_fit" else ()))
 
     return call(f"{name}.{method}", run)
 
 
-def many(name: str, n: int) -> Callable[[], Any]:
+def many(name, n):
     """Return a fit that would need more memory than there is."""
     numbers, zero, column = np.arange(n), np.zeros(n, dtype=int), np.arange(n, dtype=float)[:, None]
     around = np.column_stack([numbers, np.roll(numbers, 1)])
@@ -121,10 +116,10 @@ def many(name: str, n: int) -> Callable[[], Any]:
     }[name]
 
 
-def damaged(kind: str, part: str, value: int) -> Callable[[Any], Any]:
+def damaged(kind, part, value):
     """Return the valid input as a sparse matrix with one number of its structure replaced."""
 
-    def sparse_with_damage(valid: Any) -> Any:
+    def sparse_with_damage(valid):
         matrix = getattr(sparse, f"{kind}_array")(valid)
         getattr(matrix, part)[5] = value
         return matrix
@@ -132,27 +127,27 @@ def damaged(kind: str, part: str, value: int) -> Callable[[Any], Any]:
     return sparse_with_damage
 
 
-def masked(valid: Any) -> Any:
+def masked(valid):
     """Mask one entry, in row 3."""
     array = np.ma.array(valid)
     array[(3, 1)[: array.ndim]] = np.ma.masked
     return array
 
 
-def no_y(name: str) -> Any:
+def no_y(name):
     return at.MAKERS[name]().fit(at.RATED, None, np.ones(len(at.RATED)))
 
 
-def both_infinities(valid: np.ndarray) -> np.ndarray:
+def both_infinities(valid):
     array = valid.copy()
     array[:2, 1] = -np.inf, np.inf
     return array
 
 
-def column(dtype: str) -> Callable[[Any], Any]:
+def column(dtype):
     """Return the valid input as a data frame whose column b lacks a value in row 3."""
 
-    def table(valid: Any) -> Any:
+    def table(valid):
         pd = pytest.importorskip("pandas")
         values = [None if row == 3 else row % 3 for row in range(len(valid))]
         return frame("abc"[: valid.shape[1]], valid).assign(b=pd.Series(values).astype("Int64").astype(dtype))
@@ -160,13 +155,13 @@ def column(dtype: str) -> Callable[[Any], Any]:
     return table
 
 
-def with_zero() -> Any:
+def with_zero():
     matrix = sparse.csr_array(np.array([[5.0, 3.0], [0.0, 1.0]]))
     matrix.data[1] = 0.0
     return matrix
 
 
-def precomputed(K: Any = at.K, **params: Any) -> Any:
+def precomputed(K=at.K, **params):
     return at.ordinal(kernel="precomputed", **params).fit(K, at.LEVEL)
 
 

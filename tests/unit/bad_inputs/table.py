@@ -6,10 +6,7 @@ error (messages.txt has its wording), else words of another package. ESTIMATOR i
 add a row, add one line to ROWS, and run `messages.UPDATE`. Number 0 is for inputs that the table does not number.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -52,12 +49,9 @@ from tests.unit.bad_inputs.rows import (
 )
 from tests.unit.bad_inputs.table_of_comparisons import ROWS_OF_COMPARISONS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 # --------------------------------------------------------------------------------------------------- rows of parameters
 # Every parameter of every estimator, with values that none of them takes.
-PARAMETERS: dict[str, list[Any]] = {
+PARAMETERS = {
     name: values
     for names, values in (
         ("batch_size max_iter n_chains n_components", [0]),
@@ -97,7 +91,7 @@ PARAMETERS: dict[str, list[Any]] = {
 }
 
 
-def parameter_rows() -> Iterator[Row]:
+def parameter_rows():
     """One row a parameter and value, over the estimators that have the parameter."""
     for name, values in PARAMETERS.items():
         owners = [p for p in at.PARAMETERS.values() if name in at.MAKERS[p.estimator]().get_params(deep=False)]

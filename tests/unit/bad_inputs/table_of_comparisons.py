@@ -1,7 +1,5 @@
 """The table of bad inputs that are refused, rows 21 to 41: comparisons, their ids, labels and users."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

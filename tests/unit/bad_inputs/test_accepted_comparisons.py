@@ -3,10 +3,7 @@
 Pairs of items are compared by a `GPPLClassifier`; a `CrowdGPPL` gets users before them.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,22 +16,22 @@ from tests.unit.bad_inputs.places import ITEMS, NAMED_PAIRS, PEOPLE, PREFERRED, 
 MODELS = ["GPPLClassifier", "CrowdGPPL"]
 
 
-def asked(name: str, pairs: Any = NAMED_PAIRS) -> Any:
+def asked(name, pairs=NAMED_PAIRS):
     """Return the rows that the estimator reads for pairs of items."""
     return at.with_users(pairs) if name == "CrowdGPPL" else pairs
 
 
-def learn(name: str, pairs: Any = NAMED_PAIRS, y: Any = PREFERRED, weight: Any = None, **params: Any) -> Any:
+def learn(name, pairs=NAMED_PAIRS, y=PREFERRED, weight=None, **params):
     return at.MAKERS[name](**params).fit(asked(name, pairs), y, weight)
 
 
-def tables(name: str) -> dict[str, Any]:
+def tables(name):
     return {"items": ITEMS, **({"users": USERS} if name == "CrowdGPPL" else {})}
 
 
 # ---------------------------------------------------------------------------------------------------------- both models
 @pytest.mark.parametrize("name", MODELS)
-def test_row_24_comparisons_with_itself_can_be_dropped(name: str) -> None:
+def test_row_24_comparisons_with_itself_can_be_dropped(name):
     pairs = [[*pair] for pair in NAMED_PAIRS]
     pairs[9] = ["x5", "x5"]
     keep = [i for i in range(P) if i != 9]
@@ -49,7 +46,7 @@ def test_row_24_comparisons_with_itself_can_be_dropped(name: str) -> None:
     [*((name, likelihood) for name in MODELS for likelihood in ("probit", "logit")), ("CrowdGPPL", "probit-ties")],
 )
 @pytest.mark.parametrize("with_tables", [False, True])
-def test_row_32_all_ties(name: str, likelihood: str, with_tables: bool) -> None:
+def test_row_32_all_ties(name, likelihood, with_tables):
     model = learn(name, y=np.full(P, 0.5), likelihood=likelihood, **(tables(name) if with_tables else {}))
     np.testing.assert_allclose(model.predict_proba(asked(name)), 0.5, atol=1e-3)
     np.testing.assert_allclose(model.utility(), 0.0, atol=1e-3)
@@ -58,7 +55,7 @@ def test_row_32_all_ties(name: str, likelihood: str, with_tables: bool) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_row_34_pieces(name: str) -> None:
+def test_row_34_pieces(name):
     with pytest.warns(DataWarning, match="2 connected components"):
         model = learn(
             name, [["a", "b"], ["c", "d"], ["b", "a"]], [1, 0, 1], **({"n_factors": 1} if name[0] == "C" else {})
@@ -69,7 +66,7 @@ def test_row_34_pieces(name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:n_factors=2 is more")
 @pytest.mark.parametrize("name", MODELS)
-def test_row_37_ids_of_any_kind(name: str) -> None:
+def test_row_37_ids_of_any_kind(name):
     ids = ["x" * 10_000_000, b"bytes", 3, ("a", 1), "3", frozenset({1})]
     around = [[ids[i], ids[(i + 1) % 6]] for i in range(6)]
     users = [[ids[i % 3]] for i in range(6)] if name == "CrowdGPPL" else [[]] * 6
@@ -85,14 +82,14 @@ def test_row_37_ids_of_any_kind(name: str) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- one roster
-def test_row_35_integral_floats_of_a_regressor() -> None:
+def test_row_35_integral_floats_of_a_regressor():
     wanted = at.regressor().fit(X, comparisons=at.PAIRS).predict(X)
     np.testing.assert_array_equal(at.regressor().fit(X, comparisons=at.PAIRS.astype(float)).predict(X), wanted)
 
 
 @pytest.mark.filterwarnings("ignore:.*did not converge")  # "linearised" need not
 @pytest.mark.parametrize("inference", ["vb", "svi", "laplace", "linearised"])
-def test_row_33_one_item_always_wins(inference: str) -> None:
+def test_row_33_one_item_always_wins(inference):
     won = [["best", f"other {i}"] for i in range(5)] * 40
     model = at.classifier(inference=inference, max_iter=300).fit(won, np.ones(200))
     mean, std = model.utility(return_std=True)
@@ -102,7 +99,7 @@ def test_row_33_one_item_always_wins(inference: str) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------- crowds
-def test_row_24_a_user_of_dropped_comparisons_is_unseen() -> None:
+def test_row_24_a_user_of_dropped_comparisons_is_unseen():
     rows = [["u0", "x5", "x5"], *at.NAMED_TRIPLES, ["another user", "x0", "x0"]]
     model = at.crowd(on_self="drop").fit(rows, [1, *PREFERRED, 0])
     wanted = fitted("CrowdGPPL").predict_proba(at.NAMED_TRIPLES)
@@ -110,7 +107,7 @@ def test_row_24_a_user_of_dropped_comparisons_is_unseen() -> None:
     assert model.user_ids_.tolist() == USER_NAMES
 
 
-def test_rows_17_18_constant_and_equal_users() -> None:
+def test_rows_17_18_constant_and_equal_users():
     users = partial(at.crowd, None)
     twins = Table(np.vstack([PEOPLE[:3], PEOPLE[:3]]), ids=USER_NAMES)
     for inference in ("vb", "auto"):
@@ -128,7 +125,7 @@ def test_rows_17_18_constant_and_equal_users() -> None:
 @pytest.mark.filterwarnings("ignore:unknown user")
 @pytest.mark.filterwarnings("ignore:.*did not converge", "ignore:n_factors")
 @pytest.mark.parametrize("inference", ["vb", "svi", "linearised"])
-def test_row_33_separation_in_a_crowd(inference: str) -> None:
+def test_row_33_separation_in_a_crowd(inference):
     # "best" wins always; and each user contradicts the other about the other items, always.
     rows = [[u, "best", f"other {i}"] for u in "ab" for i in range(4)] * 20
     rows += [["a" if sign else "b", f"other {i}", f"other {i + 1}"] for i in range(3) for sign in (0, 1)] * 20
@@ -141,7 +138,7 @@ def test_row_33_separation_in_a_crowd(inference: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:unknown user")
-def test_row_40_users_without_comparisons() -> None:
+def test_row_40_users_without_comparisons():
     users = Table(np.vstack([PEOPLE, [[40.0, -40.0]]]), ids=[*USER_NAMES, "silent"])
     silent = at.crowd(None, users).fit(at.NAMED_TRIPLES, PREFERRED)
     plain = at.crowd(None, USERS).fit(at.NAMED_TRIPLES, PREFERRED).predict_proba(at.NAMED_TRIPLES)

@@ -1,10 +1,9 @@
 """Rows of the table of bad inputs that are accepted: unusual features, targets and ratings give finite results."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,10 +16,6 @@ from skpref.exceptions import DataError, DataWarning
 from tests.unit.bad_inputs import places as at
 from tests.unit.bad_inputs.places import LEVEL, MAKERS, RATED, RATING, SCORE, N, X, fitted, output
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 class Learner(NamedTuple):
     """What is predicted after a fit to a table of numbers, a valid table, and how near sparse rows come."""
@@ -30,16 +25,16 @@ class Learner(NamedTuple):
     sparse_atol: float | None = 1e-5  # another order of sums; None: sparse rows are refused (row 9)
 
 
-def _of_rows(name: str, rows: Any, **params: Any) -> np.ndarray:
+def _of_rows(name, rows, **params):
     return output(MAKERS[name](**params).fit(rows, *at.TRAINING[name][1:]), rows)
 
 
-def _of_tables(rows: Any, *, users: bool) -> np.ndarray:
+def _of_tables(rows, *, users):
     tables = (at.ITEMS, Table(rows, ids=at.USER_NAMES)) if users else (Table(rows, ids=at.ITEM_NAMES), at.USERS)
     return at.crowd(*tables, inference="vb").fit(at.NAMED_TRIPLES, at.PREFERRED).predict_proba(at.NAMED_TRIPLES)
 
 
-def _of_items(rows: Any) -> np.ndarray:
+def _of_items(rows):
     table = Table(rows, ids=at.ITEM_NAMES)
     return at.classifier(table).fit(at.NAMED_PAIRS, at.PREFERRED).predict_proba(at.NAMED_PAIRS)
 
@@ -61,24 +56,24 @@ LEARNERS = {
 
 
 @cache
-def learnt(name: str) -> np.ndarray:
+def learnt(name):
     """What is predicted after a fit to the valid table."""
     return LEARNERS[name].learn(LEARNERS[name].valid)
 
 
 # ------------------------------------------------------------------------------------------------- the same numbers
-def memmap(X: np.ndarray, folder: Path) -> np.ndarray:
+def memmap(X, folder):
     np.save(folder / "X.npy", X)
     return np.load(folder / "X.npy", mmap_mode="r")
 
 
-def read_only(X: np.ndarray) -> np.ndarray:
+def read_only(X):
     X = X.copy()
     X.flags.writeable = False
     return X
 
 
-CONTAINERS: dict[str, Callable[[np.ndarray, Path], Any]] = {
+CONTAINERS = {
     "row7-object": lambda X, _: X.astype(object),
     "row13-memmap": memmap,
     "row13-fortran": lambda X, _: np.asfortranarray(X),
@@ -101,7 +96,7 @@ CONTAINERS: dict[str, Callable[[np.ndarray, Path], Any]] = {
         if learner.sparse_atol is not None or kind not in {"row13-csr", "row13-coo"}
     ],
 )
-def test_rows_7_13_14_containers_give_equal_results_and_stay_as_they_are(name: str, kind: str, tmp_path: Path) -> None:
+def test_rows_7_13_14_containers_give_equal_results_and_stay_as_they_are(name, kind, tmp_path):
     learner = LEARNERS[name]
     same = CONTAINERS[kind](learner.valid, tmp_path)
     atol = learner.sparse_atol if sparse.issparse(same) else 0.0
@@ -122,7 +117,7 @@ def test_row_20_targets_of_other_floats(name, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "bool", "uint8"])
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.filterwarnings("ignore:.*constant over")
-def test_row_20_small_types_are_computed_in_double(name: str, dtype: str) -> None:
+def test_row_20_small_types_are_computed_in_double(name, dtype):
     learner = LEARNERS[name]
     rows = learner.valid
     small = (rows > 0 if dtype == "bool" else (40 * rows).clip(0 if dtype == "uint8" else -127, 127)).astype(dtype)
@@ -130,7 +125,7 @@ def test_row_20_small_types_are_computed_in_double(name: str, dtype: str) -> Non
         np.testing.assert_array_equal(learner.learn(small), learner.learn(small.astype(np.float64)))
 
 
-def test_row_14_targets_weights_and_sparse_rows_stay_as_they_are() -> None:
+def test_row_14_targets_weights_and_sparse_rows_stay_as_they_are():
     scores, weight, comparisons = SCORE.copy(), np.ones(N), at.PAIRS.copy()
     csr = sparse.csr_array(np.where(X > 0, X, 0.0))
     csr.data[::7] = 0.0
@@ -146,7 +141,7 @@ def test_row_14_targets_weights_and_sparse_rows_stay_as_they_are() -> None:
 
 
 # --------------------------------------------------------------------------------------- constant features, equal rows
-def test_row_17_constant_features() -> None:
+def test_row_17_constant_features():
     wide = np.column_stack([X, np.full(N, 7.0)])
     with pytest.warns(DataWarning, match=r"1 of 4 features are constant .*columns 3"):
         model = at.regressor(kernel=RBF(2.0)).fit(wide, SCORE)
@@ -163,7 +158,7 @@ def test_row_17_constant_features() -> None:
 
 @pytest.mark.filterwarnings("ignore:The kernel has the same scale")
 @pytest.mark.parametrize("kernel", [None, "ard"])  # to a linear kernel a constant is an offset
-def test_row_17_constant_features_of_levels(kernel: Any) -> None:
+def test_row_17_constant_features_of_levels(kernel):
     options = {"kernel": kernel, "optimizer": LBFGS(0)}
     wide = np.column_stack([X, np.full(N, 7.0)])
     with pytest.warns(DataWarning, match=r"1 of 4 features are constant over all rows \(columns 3\)") as caught:
@@ -175,7 +170,7 @@ def test_row_17_constant_features_of_levels(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("kernel", [None, "auto", "ard", "linear-ard"])
-def test_row_17_nothing_but_constant_features(kernel: Any) -> None:
+def test_row_17_nothing_but_constant_features(kernel):
     flat = np.ones((N, 2))
     with pytest.warns(DataWarning, match="2 of 2 features are constant"):
         model = at.ordinal(kernel=kernel, optimizer=LBFGS(0)).fit(flat, LEVEL)
@@ -184,7 +179,7 @@ def test_row_17_nothing_but_constant_features(kernel: Any) -> None:
     assert np.all(np.isfinite(model.kernel_.theta))
 
 
-def test_row_18_duplicate_items() -> None:
+def test_row_18_duplicate_items():
     twice = np.vstack([X, X])
     utility = at.regressor().fit(twice, np.concatenate([SCORE, SCORE])).predict(twice)
     np.testing.assert_array_equal(utility[:N], utility[N:])
@@ -194,7 +189,7 @@ def test_row_18_duplicate_items() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- ordered levels
-def test_row_45_labels_of_any_start() -> None:
+def test_row_45_labels_of_any_start():
     wanted = fitted("GPOrdinalRegressor").predict_proba(X)
     for values in ([0, 1, 2], [-7, 100, 10**15], [0.0, 1.0, 2.0], ["a", "b", "c"], ["", "a" * 1000, "ä"]):
         order = values if isinstance(values[0], str) else None
@@ -205,7 +200,7 @@ def test_row_45_labels_of_any_start() -> None:
 
 # ------------------------------------------------------------------------------------------------------------- machines
 @pytest.mark.parametrize("name", at.MACHINES)
-def test_row_49_explicit_zeros_and_duplicate_indices_are_summed(name: str) -> None:
+def test_row_49_explicit_zeros_and_duplicate_indices_are_summed(name):
     rows, columns = np.indices(X.shape)
     # Every number in two halves, out of order, and a zero that is written down.
     twice = np.concatenate([0.5 * X.ravel(), 0.5 * X.ravel(), [0.0]])
@@ -220,14 +215,14 @@ def test_row_49_explicit_zeros_and_duplicate_indices_are_summed(name: str) -> No
 
 
 @pytest.mark.parametrize("name", at.MACHINES)
-def test_row_50_indices_of_64_bits(name: str) -> None:
+def test_row_50_indices_of_64_bits(name):
     csr = sparse.csr_array(X)
     csr.indices, csr.indptr = csr.indices.astype(np.int64), csr.indptr.astype(np.int64)
     np.testing.assert_array_equal(_of_rows(name, csr), _of_rows(name, X))
 
 
 @pytest.mark.parametrize("name", at.MACHINES)
-def test_row_53_a_feature_that_no_training_row_had(name: str) -> None:
+def test_row_53_a_feature_that_no_training_row_had(name):
     one_hot = sparse.csr_array(np.eye(5)[np.arange(N) % 4])
     mean, variance = MAKERS[name]().fit(one_hot, at.TRAINING[name][1]).latent_mean_and_variance(np.eye(5))
     assert np.isfinite(mean).all()
@@ -235,25 +230,25 @@ def test_row_53_a_feature_that_no_training_row_had(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", at.MACHINES)
-def test_row_55_batches_larger_than_the_data(name: str) -> None:
+def test_row_55_batches_larger_than_the_data(name):
     with pytest.warns(DataWarning, match="batch_size=31 is more than the 30 rows; a batch has all of them"):
         MAKERS[name](batch_size=31, max_iter=2).fit(*at.TRAINING[name])
 
 
-def test_row_55_more_inducing_points_than_items_are_clipped() -> None:
+def test_row_55_more_inducing_points_than_items_are_clipped():
     assert at.regressor(inducing=5000).fit(X, SCORE).inducing_points_.shape == (N, 3)
 
 
 # -------------------------------------------------------------------------------------------------------------- ratings
 @pytest.mark.parametrize("name", at.GIBBS)
 @pytest.mark.parametrize("duplicates", ["mean", "last"])
-def test_row_47_duplicates_are_accepted_by_a_stated_rule(name: str, duplicates: str) -> None:
+def test_row_47_duplicates_are_accepted_by_a_stated_rule(name, duplicates):
     model = MAKERS[name](duplicates=duplicates).fit([*RATED, RATED[0]], [*RATING, RATING[0] % 5 + 1])
     assert np.isfinite(model.predict_proba(RATED)).all()
 
 
 @pytest.mark.parametrize("name", at.GIBBS)
-def test_row_48_users_and_items_without_ratings_have_the_prior(name: str) -> None:
+def test_row_48_users_and_items_without_ratings_have_the_prior(name):
     rows = [(0, 77), (77, 0), (77, 77)]
     mean, std = fitted(name).predict_score(rows, return_std=True)
     assert np.isfinite(mean).all()
@@ -265,7 +260,7 @@ def test_row_48_users_and_items_without_ratings_have_the_prior(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", at.GIBBS)
-def test_row_48_a_user_whose_ratings_all_have_weight_zero(name: str) -> None:
+def test_row_48_a_user_whose_ratings_all_have_weight_zero(name):
     model = MAKERS[name]().fit(RATED, RATING, sample_weight=(RATED[:, 0] != 2).astype(float))
     assert 2 not in model.user_ids_
     assert set(model.predict(RATED[RATED[:, 0] == 2])) <= {1, 2, 3, 4, 5}
@@ -273,7 +268,7 @@ def test_row_48_a_user_whose_ratings_all_have_weight_zero(name: str) -> None:
 
 @pytest.mark.parametrize("name", at.GIBBS)
 @pytest.mark.parametrize("kind", ["row49-unsorted", "row50-64-bit"])
-def test_sparse_ratings_of_any_layout_are_the_same(name: str, kind: str) -> None:
+def test_sparse_ratings_of_any_layout_are_the_same(name, kind):
     matrix = sparse.csr_array((RATING, (RATED[:, 0], RATED[:, 1])), shape=(12, 10))
     other = matrix.copy()
     if kind == "row50-64-bit":
@@ -287,12 +282,12 @@ def test_sparse_ratings_of_any_layout_are_the_same(name: str, kind: str) -> None
 
 
 # ------------------------------------------------------------------------------------------------ sparse classification
-def two_classes(y: np.ndarray) -> np.ndarray:
+def two_classes(y):
     return (y > 0.0).astype(int)
 
 
 # What must be learnt all the same: rows, classes, weights and the least accuracy on the rows.
-NASTY: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None, float]] = {
+NASTY = {
     "huge": (1e6 * X, two_classes(X[:, 0]), None, 0.9),
     "tiny": (1e-6 * X, two_classes(X[:, 0]), None, 0.9),
     "units": (X * [1e6, 1.0, 1e-6], two_classes(X[:, 0]), None, 0.9),
@@ -312,7 +307,7 @@ NASTY: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None, float]] = {
 
 @pytest.mark.filterwarnings("ignore:.*constant over all rows", "ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("case", NASTY)
-def test_classes_of_nasty_rows_are_learnt(case: str) -> None:
+def test_classes_of_nasty_rows_are_learnt(case):
     rows, y, weight, accuracy = NASTY[case]
     model = SVGPClassifier(inducing=10, tol=1e-2, random_state=0).fit(rows, y, sample_weight=weight)
     with pytest.raises(DataError, match="squares overflow") if model.classes_.size == 2 else nullcontext():
@@ -331,7 +326,7 @@ def test_classes_of_nasty_rows_are_learnt(case: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["GPPLRegressor", "SVGPRegressor", "BayesianGPLVM", "GPOrdinalRegressor"])
-def test_whole_numbers_of_other_types_count_inducing_points(name: str) -> None:
+def test_whole_numbers_of_other_types_count_inducing_points(name):
     more = {"inference": "vb"} if "Ordinal" in name else {}
     for count in (np.int8(20), True):
         fits_as(at.MAKERS[name], name, {"inducing": count, **more}, {"inducing": int(count), **more})
@@ -345,24 +340,24 @@ def test_whole_numbers_of_other_types_count_inducing_points(name: str) -> None:
         ("GibbsM3F", "n_chains"),
     ],
 )
-def test_true_counts_as_one(name: str, parameter: str) -> None:
+def test_true_counts_as_one(name, parameter):
     fits_as(at.MAKERS[name], name, {parameter: True}, {parameter: 1})
 
 
-def fits_as(make: Callable[..., Any], name: str, params: dict[str, Any], others: dict[str, Any]) -> None:
+def fits_as(make, name, params, others):
     """Check that two sets of parameters give the same predictions."""
     rows = at.TRAINING[name][0]
     one, other = (at.output(make(**kept).fit(*at.TRAINING[name]), rows) for kept in (params, others))
     np.testing.assert_array_equal(one, other)
 
 
-def test_predictions_are_those_of_the_fit_whatever_parameters_are_set_later() -> None:
+def test_predictions_are_those_of_the_fit_whatever_parameters_are_set_later():
     model = at.MAKERS["SVGPClassifier"]().fit(at.X, at.CLASS)
     before = model.predict_proba(at.X)
     np.testing.assert_array_equal(model.set_params(likelihood="logit").predict_proba(at.X), before)
 
 
-def test_any_tolerance_is_one() -> None:
+def test_any_tolerance_is_one():
     coarse, default = (at.MAKERS["BayesianGPLVM"](**tol).fit(at.X) for tol in ({"tol": 1e300}, {}))
     assert coarse.n_iter_ < default.n_iter_
     assert np.isfinite(coarse.lower_bound_)

@@ -1,11 +1,8 @@
 """Every part of a fitted model that predictions need refuses what it cannot be, as `load` asks it to."""
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,9 +14,6 @@ from skpref.exceptions import SkprefError
 from skpref.gp.crowd.places import Places
 from skpref.kernels.checks import check_parameters
 from tests.unit.bad_inputs import places as at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 # Only reported, or only used in some models.
 REPORTED = (
@@ -38,7 +32,7 @@ TABLE = {
 }
 TIED = np.where(np.arange(at.P) % 3 == 0, 0.5, at.PREFERRED)
 # Models with the records that those of `places` have not.
-OTHERS: dict[str, Callable[[], Any]] = {
+OTHERS = {
     "groups": lambda: at.crowd(user="user", left="left", right="right", groups=["kind"], order_effect=True).fit(
         frame(), at.PREFERRED
     ),
@@ -63,13 +57,13 @@ SMALL_PAIRS = np.array(at.NAMED_PAIRS)[SMALL]
 SMALL_TRIPLES = np.column_stack([np.array(at.USER_NAMES)[at.USER % 4][SMALL], SMALL_PAIRS])
 SMALL_RATED = (at.RATED[:, 0] < 8) & (at.RATED[:, 1] < 6)
 SMALL_RATINGS = at.RATED[SMALL_RATED], np.minimum(at.RATING[SMALL_RATED], 4)
-SMALL_CHAIN: dict[str, Any] = {"levels": [1, 2, 3, 4], "n_samples": 1, "max_iter": 4}
+SMALL_CHAIN = {"levels": [1, 2, 3, 4], "n_samples": 1, "max_iter": 4}
 OF_ITEMS = "_items components_ item_ids_ posterior_ _comparisons"
 OF_CROWD = OF_ITEMS + " _users user_ids_ item_factors_ user_factors_"
 OF_FEATURES = " kernel_ inducing_points_"
 OF_CHAINS = "fitted_.posterior fitted_.chains fitted_.vocabularies fitted_.ratings"
 OF_ROWS, OF_MACHINE = "n_features_in_ posterior_", "n_features_in_ fitted_"
-SMALLER: dict[str, tuple[str, Callable[[], Any]]] = {
+SMALLER = {
     "GPPLRegressor": (OF_ROWS + OF_FEATURES + " _state", lambda: at.regressor().fit(SMALL_X, at.SCORE[:20])),
     "GPPLClassifier": (OF_ITEMS + " _state", lambda: at.classifier().fit(SMALL_PAIRS, SMALL_ANSWERS)),
     "GPPLClassifier(items)": (
@@ -104,10 +98,7 @@ SMALLER: dict[str, tuple[str, Callable[[], Any]]] = {
         lambda: at.latent(inducing=4, n_components=2).fit(SMALL_X),
     ),
     "VariationalFM": (OF_MACHINE, lambda: at.machine(at.VariationalFM).fit(SMALL_X, at.SCORE[:20])),
-    "VariationalFMClassifier": (
-        OF_MACHINE,
-        lambda: at.machine(at.VariationalFMClassifier).fit(SMALL_X, at.CLASS[:20]),
-    ),
+    "VariationalFMClassifier": (OF_MACHINE, lambda: at.machine(at.VariationalFMClassifier).fit(SMALL_X, at.CLASS[:20])),
     "VariationalFMOrdinal": (
         OF_MACHINE + " fitted_.classes",
         lambda: at.machine(at.VariationalFMOrdinal).fit(SMALL_X, at.CLASS[:20]),
@@ -165,22 +156,22 @@ NOT_NEGATIVE = {
 }
 
 
-def frame() -> Any:
+def frame():
     return pytest.importorskip("pandas").DataFrame(TABLE)
 
 
 @cache
-def fitted(name: str) -> Any:
+def fitted(name):
     return OTHERS[name]() if name in OTHERS else at.fitted(name)
 
 
-def parts(record: Any) -> dict[str, Any]:
+def parts(record):
     if is_dataclass(record):
         return {field.name: getattr(record, field.name) for field in fields(record) if field.init}
     return record._asdict() if hasattr(record, "_asdict") else {}
 
 
-def records(value: Any) -> Iterator[Any]:
+def records(value):
     """Yield all records in a value that check themselves."""
     within = list(value.values()) if isinstance(value, dict) else list(parts(value).values())
     if isinstance(value, (list, tuple)) and not hasattr(value, "_asdict"):
@@ -191,11 +182,11 @@ def records(value: Any) -> Iterator[Any]:
         yield from records(part)
 
 
-def changed(record: Any, part: str, value: Any) -> Any:
+def changed(record, part, value):
     return replace(record, **{part: value}) if is_dataclass(record) else record._replace(**{part: value})
 
 
-def unused(record: Any, name: str) -> bool:
+def unused(record, name):
     """Tell whether a part has no meaning in such a record."""
     if type(record).__name__ == "ExactLatent":
         return name == "prior_variance" and record.kernel is not None
@@ -208,13 +199,13 @@ MODELS = [*at.MAKERS, *at.VARIANTS, *OTHERS]
 
 
 @pytest.mark.parametrize("name", [*at.MAKERS, *at.VARIANTS])
-def test_no_part_of_a_record_may_be_something_else(name: str) -> None:
+def test_no_part_of_a_record_may_be_something_else(name):
     for record in records(vars(at.fitted(name))):
         record.validate()
         for part, value in parts(record).items():
             if unused(record, part):
                 continue
-            wrongs: list[Any] = ["damage"]
+            wrongs = ["damage"]
             wrongs += [value[None]] if isinstance(value, np.ndarray) else []
             wrongs += [-1, 0.5] if type(value) is int else []
             for wrong in wrongs:
@@ -222,7 +213,7 @@ def test_no_part_of_a_record_may_be_something_else(name: str) -> None:
                     changed(record, part, wrong).validate()
 
 
-def resized(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+def resized(array):
     """Yield the array with one entry less and with one entry more, of each axis that has any."""
     for axis in np.flatnonzero(array.shape).tolist():
         yield axis, array.take(range(array.shape[axis] - 1), axis)
@@ -230,7 +221,7 @@ def resized(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_arrays_of_a_record_have_the_sizes_and_types_of_one_another(name: str) -> None:
+def test_arrays_of_a_record_have_the_sizes_and_types_of_one_another(name):
     for record in records(vars(fitted(name))):
         for part, value in parts(record).items():
             place = f"{type(record).__name__}.{part}"
@@ -245,13 +236,13 @@ def test_arrays_of_a_record_have_the_sizes_and_types_of_one_another(name: str) -
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_numbers_of_a_record_have_their_sign(name: str) -> None:
+def test_numbers_of_a_record_have_their_sign(name):
     for record in records(vars(fitted(name))):
         for part, value in parts(record).items():
             place = f"{type(record).__name__}.{part}"
             if place not in POSITIVE | NOT_NEGATIVE or value is None or not np.size(value) or unused(record, part):
                 continue
-            wrongs: list[Any] = [-abs(value) - 1]
+            wrongs = [-abs(value) - 1]
             wrongs += [value * 0] if place in POSITIVE else []
             wrongs += [np.nan, np.inf] if isinstance(value, float) else []
             for wrong in wrongs:
@@ -262,7 +253,7 @@ def test_numbers_of_a_record_have_their_sign(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*at.MAKERS, *at.VARIANTS])
-def test_no_attribute_that_predictions_need_may_be_something_else(name: str) -> None:
+def test_no_attribute_that_predictions_need_may_be_something_else(name):
     model = at.fitted(name)
     model._check_fitted()
     kept = set(REPORTED.split()) | COPIES.get(name, set()) | set(model.get_params(deep=False))
@@ -276,7 +267,7 @@ def test_no_attribute_that_predictions_need_may_be_something_else(name: str) -> 
 
 
 @pytest.mark.parametrize("name", [name for name in (*at.MAKERS, *at.VARIANTS) if "precomputed" not in name])
-def test_the_number_of_columns_belongs_to_the_posterior(name: str) -> None:
+def test_the_number_of_columns_belongs_to_the_posterior(name):
     damaged = copy(at.fitted(name))
     damaged.n_features_in_ = damaged.n_features_in_ + 1
     with pytest.raises(SkprefError):
@@ -284,7 +275,7 @@ def test_the_number_of_columns_belongs_to_the_posterior(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SMALLER)
-def test_no_attribute_may_come_from_a_fit_to_other_data(name: str) -> None:
+def test_no_attribute_may_come_from_a_fit_to_other_data(name):
     names, fit = SMALLER[name]
     models = fitted(name), fit()
     for model, other in (models, models[::-1]):
@@ -298,7 +289,7 @@ def test_no_attribute_may_come_from_a_fit_to_other_data(name: str) -> None:
                 value.validate() if part else damaged._check_fitted()
 
 
-def test_covariates_of_users_are_as_many_as_their_effects() -> None:
+def test_covariates_of_users_are_as_many_as_their_effects():
     posterior = at.fitted("CrowdGPPL(items, users)").posterior_
     short = replace(posterior.covariates, basis=None, centre=np.zeros(1), spread=np.ones(1))
     assert posterior.x.shape[1] != 1
@@ -306,7 +297,7 @@ def test_covariates_of_users_are_as_many_as_their_effects() -> None:
         replace(posterior, covariates=short).validate()
 
 
-def test_comparisons_without_weight_may_be_of_items_that_the_posterior_lacks() -> None:
+def test_comparisons_without_weight_may_be_of_items_that_the_posterior_lacks():
     model = copy(at.fitted("CrowdGPPL(items, users)"))
     comparisons, entities = model._comparisons, model._items
     model._items = replace(entities, seen=entities.seen[:-1])
@@ -318,7 +309,7 @@ def test_comparisons_without_weight_may_be_of_items_that_the_posterior_lacks() -
 
 
 @pytest.mark.parametrize("bounds", [(-1.0, 1.0), (np.nan, 1.0), (2.0, 1.0), (1.0,), "free"])
-def test_bounds_of_a_kernel_are_pairs_of_positive_numbers(bounds: Any) -> None:
+def test_bounds_of_a_kernel_are_pairs_of_positive_numbers(bounds):
     kernel = RBF(1.0)
     kernel.length_scale_bounds = bounds
     with np.errstate(invalid="ignore"), pytest.raises((SkprefError, ValueError)):
@@ -326,7 +317,7 @@ def test_bounds_of_a_kernel_are_pairs_of_positive_numbers(bounds: Any) -> None:
 
 
 @pytest.mark.parametrize("ids", [np.array([1, 0]), np.array([0, 2])])
-def test_ids_that_are_row_numbers_count_from_0(ids: np.ndarray) -> None:
+def test_ids_that_are_row_numbers_count_from_0(ids):
     vocabulary = Vocabulary.__new__(Vocabulary)
     vocabulary.__setstate__({"ids": ids, "positional": True})
     with pytest.raises(SkprefError, match="0, 1, 2"):
@@ -335,7 +326,7 @@ def test_ids_that_are_row_numbers_count_from_0(ids: np.ndarray) -> None:
     vocabulary.validate()
 
 
-def test_there_are_as_many_chains_as_in_the_posterior() -> None:
+def test_there_are_as_many_chains_as_in_the_posterior():
     for name in at.GIBBS:
         damaged = copy(at.fitted(name))
         damaged.fitted_ = replace(damaged.fitted_, chains=damaged.fitted_.chains * 2)
@@ -343,14 +334,14 @@ def test_there_are_as_many_chains_as_in_the_posterior() -> None:
             damaged.fitted_.validate()
 
 
-def test_a_softmax_model_keeps_no_state() -> None:
+def test_a_softmax_model_keeps_no_state():
     fit = at.sparse_gp(at.SVGPClassifier, multi_class="softmax", inducing=5).fit(at.X, at.LEVEL)
     fit._states = at.fitted("SVGPClassifier")._states
     with pytest.raises(SkprefError, match="_states"):
         fit._check_fitted()
 
 
-def test_draws_belong_to_the_machine_that_they_are_of() -> None:
+def test_draws_belong_to_the_machine_that_they_are_of():
     posterior = fitted("draws").posterior_
     posterior.validate()
     other = replace(posterior.last, likelihood=at.fitted("VariationalFMClassifier").posterior_.machine.likelihood)
@@ -368,7 +359,7 @@ def test_draws_belong_to_the_machine_that_they_are_of() -> None:
     replace(posterior, sampled=two).validate()
 
 
-def test_a_posterior_has_the_effects_of_the_covariates() -> None:
+def test_a_posterior_has_the_effects_of_the_covariates():
     names = {"left": "left", "right": "right", "order_effect": True}
     without = at.classifier(**names).fit(frame(), at.PREFERRED)
     damaged = copy(fitted("covariates"))
@@ -377,7 +368,7 @@ def test_a_posterior_has_the_effects_of_the_covariates() -> None:
         damaged._check_fitted()
 
 
-def test_a_kind_of_groups_may_have_a_single_one() -> None:
+def test_a_kind_of_groups_may_have_a_single_one():
     Places(np.arange(2), np.zeros((2, 1), np.int64), np.ones(1, np.int64)).validate()
     with pytest.raises(SkprefError, match="outside 1"):
         Places(np.arange(2), np.zeros((2, 1), np.int64), np.zeros(1, np.int64)).validate()

@@ -3,12 +3,9 @@
 Warnings other than our own are errors here, as everywhere: an overflow inside is the package's, not the user's.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache, partial
 from time import process_time
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,9 +14,6 @@ from skpref import VariationalFM
 from skpref.exceptions import DataError
 from tests.unit.bad_inputs import places as at
 from tests.unit.bad_inputs.places import CLASS, LEVEL, MAKERS, PAIRS, PREFERRED, RATED, RATING, SCORE, N, X
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skpref.exceptions.DataWarning", "ignore::sklearn.exceptions.ConvergenceWarning"
@@ -45,7 +39,7 @@ TOO_LARGE = {
 }
 
 
-def results(model: Any, rows: Any) -> list[Any]:
+def results(model, rows):
     """Return all predictions that a model makes of rows."""
     out = [at.output(model, rows)]
     out += [model.predict(rows)] if hasattr(model, "predict") else [model.reconstruct(rows), model.score_samples(rows)]
@@ -54,7 +48,7 @@ def results(model: Any, rows: Any) -> list[Any]:
     return [*out, *(getattr(model, latent)(rows, return_std=True) if hasattr(model, latent) else ())]
 
 
-def finite_or_refused(message: str | None, name: str, model: Any, *data: Any, **more: Any) -> None:
+def finite_or_refused(message, name, model, *data, **more):
     """Fit and predict; a message says that the fit must be refused with it."""
     at.fitted(name)  # compiled code is compiled
     start = process_time()
@@ -73,7 +67,7 @@ def finite_or_refused(message: str | None, name: str, model: Any, *data: Any, **
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows
-EXTREME_ROWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+EXTREME_ROWS = {
     "one row": lambda X: X[:1],
     "constant columns": lambda X: np.column_stack([X, np.full(N, 7.0), np.zeros(N)]),
     "one value": np.ones_like,
@@ -97,14 +91,14 @@ VARIANTS = {
 
 
 @cache
-def compile_variant(name: str) -> None:
+def compile_variant(name):
     """Fit a variant to ordinary data: compilation does not count as its time."""
     VARIANTS[name]().fit(*at.TRAINING[name.split(",", maxsplit=1)[0]])
 
 
 @pytest.mark.parametrize("case", EXTREME_ROWS)
 @pytest.mark.parametrize("name", VARIANTS)
-def test_rows(name: str, case: str) -> None:
+def test_rows(name, case):
     estimator = name.split(",", maxsplit=1)[0]
     rows = EXTREME_ROWS[case](X)
     targets = at.TRAINING[estimator][1:]
@@ -116,7 +110,7 @@ def test_rows(name: str, case: str) -> None:
 
 @pytest.mark.parametrize("size", [1e160, 1e300])
 @pytest.mark.parametrize("name", FEATURES)
-def test_squares_of_rows_that_overflow(name: str, size: float) -> None:
+def test_squares_of_rows_that_overflow(name, size):
     """Refused in words, or finite."""
     try:
         finite_or_refused(None, name, MAKERS[name](), size * X, *at.TRAINING[name][1:])
@@ -126,7 +120,7 @@ def test_squares_of_rows_that_overflow(name: str, size: float) -> None:
 
 @pytest.mark.parametrize("name", ["GPOrdinalRegressor", "GPOrdinalRegressor, auto", "SVGPRegressor", "SVGPClassifier"])
 @pytest.mark.parametrize("size", [1e155, 1e300, 5e-324])
-def test_predictions_far_from_the_rows(name: str, size: float) -> None:
+def test_predictions_far_from_the_rows(name, size):
     estimator = name.split(",", maxsplit=1)[0]
     model = VARIANTS[name]().fit(*at.TRAINING[estimator])
     try:
@@ -135,13 +129,13 @@ def test_predictions_far_from_the_rows(name: str, size: float) -> None:
         assert re.search(r"overflow.*scale", str(error))  # noqa: PT017
 
 
-def test_rows_too_far_from_those_of_a_latent_variable_model() -> None:
+def test_rows_too_far_from_those_of_a_latent_variable_model():
     with pytest.raises(DataError, match=r"row 1 of X is more than 1e\+140 standard deviations .* overflow"):
         at.fitted("BayesianGPLVM").transform([X[0], [1e300, 0.0, 0.0]])
 
 
 @pytest.mark.parametrize("shift", [1e6, 1e8, 1e12])
-def test_rows_far_from_zero(shift: float) -> None:
+def test_rows_far_from_zero(shift):
     """All families of "auto" are tried, a linear part among them."""
     finite_or_refused(None, "GPOrdinalRegressor", at.ordinal(kernel="auto", optimizer="l-bfgs-b"), shift + X, LEVEL)
 
@@ -149,19 +143,19 @@ def test_rows_far_from_zero(shift: float) -> None:
 # ------------------------------------------------------------------------------------------------------------- targets
 @pytest.mark.parametrize("name", ["GPPLRegressor", "SVGPRegressor", "VariationalFM"])
 @pytest.mark.parametrize("size", [1e12, 1e-12, 1e140, 1e-140])
-def test_sizes_of_targets(name: str, size: float) -> None:
+def test_sizes_of_targets(name, size):
     finite_or_refused(None, name, MAKERS[name](), X, size * SCORE)
 
 
 @pytest.mark.parametrize("size", [1e160, 1e300, 1e-160, 5e-324])
-def test_targets_whose_squares_are_no_floats(size: float) -> None:
+def test_targets_whose_squares_are_no_floats(size):
     with pytest.raises(DataError, match="whose square does not fit into float64; scale y"):
         VariationalFM(random_state=0).fit(X, size * SCORE)
 
 
 @pytest.mark.parametrize("name", ["SVGPRegressor", "VariationalFM"])
 @pytest.mark.parametrize("value", [0.0, 3.0, 1e12, 1e300])
-def test_equal_targets(name: str, value: float) -> None:
+def test_equal_targets(name, value):
     finite_or_refused(None, name, MAKERS[name](), X, np.full(N, value))
 
 
@@ -179,7 +173,7 @@ WEIGHED = [name for name in MAKERS if name != "BayesianGPLVM"]
 
 @pytest.mark.parametrize("case", WEIGHTS)
 @pytest.mark.parametrize("name", WEIGHED)
-def test_weights(name: str, case: str) -> None:
+def test_weights(name, case):
     rows, y = at.TRAINING[name]
     weight = np.resize(WEIGHTS[case], len(y))
     try:
@@ -190,7 +184,7 @@ def test_weights(name: str, case: str) -> None:
 
 
 @pytest.mark.parametrize("weight", [1e60, 1e300])
-def test_one_answer_of_each_user_with_a_huge_weight(weight: float) -> None:
+def test_one_answer_of_each_user_with_a_huge_weight(weight):
     """Factors of users are pulled along by answers whose curvature is lost in rounding error."""
     rows = [["u3", "x0", "x4"], ["u2", "x1", "x2"], ["u1", "x2", "x3"]]
     model = MAKERS["CrowdGPPL"]().fit(rows, [0, 0, 0], sample_weight=weight)
@@ -206,7 +200,7 @@ def test_one_answer_of_each_user_with_a_huge_weight(weight: float) -> None:
     ],
     ids=str,
 )
-def test_weights_with_a_search(name: str, weight: list[float]) -> None:
+def test_weights_with_a_search(name, weight):
     settings = {"kernel": "auto", "optimizer": "l-bfgs-b"} if name[2] == "O" else {"optimizer": "auto"}
     rows, y = at.TRAINING[name]
     finite_or_refused(None, name, MAKERS[name](**settings), rows, y, sample_weight=np.resize(weight, len(y)))
@@ -214,7 +208,7 @@ def test_weights_with_a_search(name: str, weight: list[float]) -> None:
 
 # --------------------------------------------------------------------------------------------------------- comparisons
 CHAIN = [[i, j] for i in range(8) for j in range(i + 1, 8)]
-EXTREME_PAIRS: dict[str, tuple[Any, Any, Any]] = {
+EXTREME_PAIRS = {
     "one comparison": ([[0, 1]], [1], None),
     "all ties": (PAIRS, np.full(len(PAIRS), 0.5), None),
     "separated": (CHAIN, np.ones(len(CHAIN)), None),
@@ -226,14 +220,14 @@ EXTREME_PAIRS: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
-def with_judges(pairs: Any) -> np.ndarray:
+def with_judges(pairs):
     """Put three users before the pairs, by turns."""
     return np.column_stack([np.arange(len(pairs)) % 3, pairs])
 
 
 @pytest.mark.parametrize("case", EXTREME_PAIRS)
 @pytest.mark.parametrize("name", ["GPPLClassifier", "CrowdGPPL"])
-def test_comparisons(name: str, case: str) -> None:
+def test_comparisons(name, case):
     pairs, y, items = EXTREME_PAIRS[case]
     rows = with_judges(pairs) if name == "CrowdGPPL" else np.asarray(pairs)
     finite_or_refused(None, name, MAKERS[name](items), rows, y)
@@ -241,7 +235,7 @@ def test_comparisons(name: str, case: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["GPPLClassifier", "CrowdGPPL", *FEATURES, *at.GIBBS])
-def test_many_equal_rows(name: str) -> None:
+def test_many_equal_rows(name):
     n = 1000 if name == "BayesianGPLVM" else 100_000
     if name in FEATURES:
         rows, targets = np.repeat(X[:2], n // 2, axis=0), (np.repeat([0, 1], n // 2),)
@@ -267,11 +261,11 @@ def test_many_equal_rows(name: str) -> None:
     ],
     ids=["one rating", "one level", "disconnected", "one user"],
 )
-def test_ratings(name: str, rows: Any, ratings: Any) -> None:
+def test_ratings(name, rows, ratings):
     finite_or_refused(None, name, MAKERS[name](), np.asarray(rows), ratings)
 
 
-def test_levels_and_classes_of_one_row_each() -> None:
+def test_levels_and_classes_of_one_row_each():
     finite_or_refused(None, "GPOrdinalRegressor", at.ordinal(), X[:3], [0, 1, 2])
     finite_or_refused(None, "SVGPClassifier", MAKERS["SVGPClassifier"](), X[:2], CLASS[np.argsort(CLASS)][[0, -1]])
     finite_or_refused(None, "GPOrdinalRegressor", at.ordinal(), X, (LEVEL[0] == LEVEL).astype(int))

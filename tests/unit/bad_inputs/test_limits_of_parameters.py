@@ -1,9 +1,5 @@
 """The smallest and largest values that parameters take, and the next beyond them."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
@@ -20,7 +16,7 @@ STEPS = (
     [SVI(0), SVI(1.5), SVI(1, -1e-9), SVI(1, 1.0, 0.5), SVI(1, 1.0, 1.1)],
 )
 # Of each parameter, values that are taken and values that are not; a dot leads to those of single estimators.
-LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
+LIMITS = {
     name: limits
     for names, limits in (
         ("max_iter n_chains n_components", ([1, 2], [0, 1.5])),
@@ -50,7 +46,7 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", at.MAKERS)
-def test_values_at_the_limits_are_taken_and_those_beyond_are_not(name: str) -> None:
+def test_values_at_the_limits_are_taken_and_those_beyond_are_not(name):
     model = clone(at.MAKERS[name]())
     for parameter, default in model.get_params(deep=False).items():
         accepted, refused = LIMITS.get(f"{name}.{parameter}", LIMITS.get(parameter, ([], [])))

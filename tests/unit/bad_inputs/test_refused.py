@@ -3,8 +3,6 @@
 A better sentence is a change of one line of messages.txt, or of none: see `messages.UPDATE`.
 """
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -14,7 +12,7 @@ import skpref
 from skpref.exceptions import DataError
 from tests.unit.bad_inputs import messages
 from tests.unit.bad_inputs import places as at
-from tests.unit.bad_inputs.rows import Case, cases
+from tests.unit.bad_inputs.rows import cases
 from tests.unit.bad_inputs.table import PARAMETERS, ROWS
 
 CASES = list(cases(ROWS))
@@ -26,12 +24,12 @@ FOUND_LATER = {61, 64, 65, 66, 67}
 
 
 # An item of pytest for each estimator and kind of fault.
-GROUPS: dict[tuple[str, int], list[Case]] = {}
+GROUPS = {}
 for _case in sorted(CASES, key=lambda case: (case.place.estimator, case.row.number)):
     GROUPS.setdefault((_case.place.estimator, _case.row.number), []).append(_case)
 
 
-def refusal(case: Case) -> BaseException | None:
+def refusal(case):
     """Return the error of a case."""
     try:
         case.run()
@@ -40,7 +38,7 @@ def refusal(case: Case) -> BaseException | None:
     return None
 
 
-def faults(case: Case, sentences: dict[messages.Key, set[str]]) -> list[str]:
+def faults(case, sentences):
     """Return what is wrong with the error of a case."""
     error = refusal(case)
     if not isinstance(error, case.row.error):
@@ -58,20 +56,20 @@ def faults(case: Case, sentences: dict[messages.Key, set[str]]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def sentences() -> dict[messages.Key, set[str]]:
+def sentences():
     return messages.written()
 
 
 @pytest.mark.filterwarnings("ignore:n_factors=2 is more")
 @pytest.mark.parametrize("group", GROUPS.values(), ids=[f"{name}-row{number}" for name, number in GROUPS])
-def test_a_clear_error(group: list[Case], sentences: dict[messages.Key, set[str]]) -> None:
+def test_a_clear_error(group, sentences):
     found = [fault for case in group for fault in faults(case, sentences)]
     assert not found, "\n".join([*found, f"If the new words are better: {messages.UPDATE}"])
 
 
 @pytest.mark.slow  # runs all rows once more
 @pytest.mark.filterwarnings("ignore:n_factors=2 is more")
-def test_no_sentence_is_out_of_use(request: pytest.FixtureRequest) -> None:
+def test_no_sentence_is_out_of_use(request):
     errors = ((case, refusal(case)) for case in CASES)
     text = messages.as_text(
         (case.key, messages.sentence(error)) for case, error in errors if error is not None and messages.is_ours(error)
@@ -81,22 +79,22 @@ def test_no_sentence_is_out_of_use(request: pytest.FixtureRequest) -> None:
     assert messages.FILE.read_text("utf-8") == text
 
 
-def test_every_row_is_here() -> None:
+def test_every_row_is_here():
     assert {row.number for row in ROWS} | ACCEPTED | ELSEWHERE == set(range(61)) | FOUND_LATER
 
 
-def test_every_estimator_is_here() -> None:
+def test_every_estimator_is_here():
     public = [name for name in skpref.__all__ if hasattr(getattr(skpref, name), "fit")]
     assert set(at.MAKERS) == set(public) - {"OneHotDesign"}  # which has tests of its own
 
 
 @pytest.mark.parametrize("name", at.MAKERS)
-def test_every_parameter_is_here(name: str) -> None:
+def test_every_parameter_is_here(name):
     assert set(at.MAKERS[name]().get_params(deep=False)) <= set(PARAMETERS)
 
 
 @pytest.mark.parametrize("name", [*at.MAKERS, *at.VARIANTS])
-def test_refusals_leave_the_fits_as_they_were(name: str) -> None:
+def test_refusals_leave_the_fits_as_they_were(name):
     rows = at.K if "precomputed" in name else at.TRAINING[name.split("(", maxsplit=1)[0]][0]
     before = at.output(at.fitted(name), rows)
     refused = [case for case in CASES if case.place.name.startswith(f"{name}.partial_fit")]
@@ -107,7 +105,7 @@ def test_refusals_leave_the_fits_as_they_were(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", at.MACHINES)
-def test_a_refused_fit_leaves_the_model_as_it_was(name: str) -> None:
+def test_a_refused_fit_leaves_the_model_as_it_was(name):
     rows, target = at.TRAINING[name]
     model = at.MAKERS[name]().fit(rows, target)
     before = at.output(model, rows)

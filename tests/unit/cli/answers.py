@@ -1,26 +1,17 @@
 """What a task of choices or rankings says, in words; and what a command writes, for tests to compare."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skpref.cli import main
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    import pytest
-
-    from skpref.cli.tasks.base import Task
-
-
-def answer(shown: list[Any], y: Any) -> str:
+def answer(shown, y):
     """Return "x | y z" where x was chosen, "x | y | z" with the worst behind, "x > y = z | w" of a ranking."""
     here = [item for item in shown if item is not None]
     if np.ndim(y) and np.asarray(y).dtype.kind == "f":
@@ -34,7 +25,7 @@ def answer(shown: list[Any], y: Any) -> str:
     return " | ".join(filter(None, named_and_rest))
 
 
-def answers(task: Task) -> dict[Any, float]:
+def answers(task):
     """Return the weight of each answer; of a crowd, by the user and the answer."""
     first, rows, found = task.data.first, task.rows, Counter[Any]()
     for row, y, weight in zip(rows.X.tolist(), rows.y, rows.weight.tolist(), strict=True):
@@ -43,19 +34,19 @@ def answers(task: Task) -> dict[Any, float]:
     return dict(found)
 
 
-def write(path: Path, text: str) -> Path:
+def write(path, text):
     """Write a file."""
     path.write_text(text, "utf-8")
     return path
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
+def rows_of(path):
     """Return the rows of a file."""
     with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def assert_refused(command: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def assert_refused(command, message, capsys):
     """Run a command that ends with one line, which says what is wrong."""
     assert main(command) == 2
     out, err = capsys.readouterr()

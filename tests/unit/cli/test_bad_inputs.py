@@ -1,7 +1,5 @@
 """What a user may get wrong: one line says what, where and what to try; exit code 2, and nothing is left behind."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -28,7 +26,7 @@ ITEMS = "id,size\n" + "".join(f"i{k},{k}\n" for k in range(5))
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     table = Table(np.arange(5.0)[:, None], [f"i{k}" for k in range(5)], feature_names=["size"])
     pairs = np.array([line.split(",")[:2] for line in VOTES.split()[1:]], dtype=object)
@@ -45,8 +43,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def folder(models, tmp_path):
     files = {"votes": VOTES, "stars": STARS, "rows": ROWS, "items": ITEMS, "asked": "user,item\n1,2\n"}
     for name, text in files.items():
         Path(f"{name}.csv").write_text(text, "utf-8")
@@ -56,25 +53,17 @@ def folder(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return tmp_path
 
 
-def contents(folder: Path) -> dict[str, bytes | None]:
+def contents(folder):
     return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 FIT = ["fit", "bad.csv"]
 # What is typed, what stands in bad.csv, and what is said.
-BAD: dict[str, tuple[list[str], str | bytes, str]] = {
+BAD = {
     "another name": (["fit", "vote.csv"], "", r"vote\.csv: No such file or directory"),
-    "folder": (
-        ["fit", "made"],
-        "",
-        r"made: a folder without Parquet files; expected .*: name one file",
-    ),
+    "folder": (["fit", "made"], "", r"made: a folder without Parquet files; expected .*: name one file"),
     "zero byte": (FIT, VOTES + "i1,i\0,1\n", r"bad\.csv, line 22: there is a zero byte; save it as CSV UTF-8"),
-    "separator": (
-        FIT,
-        VOTES.replace(",", ":"),
-        "Found: left:right:label; are its cells separated by commas, semicolons",
-    ),
+    "separator": (FIT, VOTES.replace(",", ":"), "Found: left:right:label; are its cells separated by commas"),
     "half a yes": (
         [*FIT, "--model", "fm-classifier"],
         re.sub(r"\d$", "0", STARS, flags=re.MULTILINE) + "u0,9,0.5\n",
@@ -101,11 +90,7 @@ BAD: dict[str, tuple[list[str], str | bytes, str]] = {
         "",
         "'size': --features names",
     ),
-    "group": (
-        ["fit", "rows.csv", "--model", "svgp", "--group", "colr"],
-        "",
-        "did you mean 'colour'.*asked for by --group",
-    ),
+    "group": (["fit", "rows.csv", "--model", "svgp", "--group", "colr"], "", "did you mean 'colour'.*asked for by"),
     "out: folder": (["fit", "votes.csv", "--out", "made"], "", "--out made: is a folder; name a file, such as made"),
     "out: nowhere": (["predict", "stars", "asked.csv", "--out", "no/x.csv"], "", "there is no folder no; make it"),
     "out: device": (["fit", "votes.csv", "--out", os.devnull], "", "is no file; a model is written to a file"),
@@ -119,11 +104,7 @@ BAD: dict[str, tuple[list[str], str | bytes, str]] = {
         "",
         r"storage items\.csv is a file, but not the journal of a search; choose another path",
     ),
-    "storage: nowhere": (
-        ["tune", "votes.csv", "--no-mlflow", "--storage", "no/x"],
-        "",
-        "storage no/x cannot be used: ",
-    ),
+    "storage: nowhere": (["tune", "votes.csv", "--no-mlflow", "--storage", "no/x"], "", "storage no/x cannot be"),
     "unknown item": (
         ["predict", "items", "bad.csv"],
         "left,right\ni0,i1\ni0,i11\n",
@@ -132,17 +113,9 @@ BAD: dict[str, tuple[list[str], str | bytes, str]] = {
     "rows": (["rank", "grades", "rows.csv"], "", "holds no fitted model of comparisons, or of users and items"),
     "model cut off": (["rank", "bad.csv"], b"PK\3\4", "not a skpref model: it is not a zip archive, or is truncated"),
     "spool": (["mlflow-sync", "nowhere"], "", r"nowhere: there is no such folder.*default: mlruns.spool"),
-    "overflow": (
-        ["fit", "votes.csv", "--set", "scale_prior__shape=1e300"],
-        "",
-        "'shape' parameter of Gamma.*in the range",
-    ),
+    "overflow": (["fit", "votes.csv", "--set", "scale_prior__shape=1e300"], "", "'shape' parameter of Gamma.*in the"),
     "nested": (["fit", "votes.csv", "--set", "kernel__nu=3"], "", "--set kernel__nu: a GPPLClassifier has no such"),
-    "data lost": (
-        ["fit", "bad.csv", "--out", "made/../bad.csv"],
-        VOTES,
-        r"is what is read \(bad\.csv\) and would be lost",
-    ),
+    "data lost": (["fit", "bad.csv", "--out", "made/../bad.csv"], VOTES, r"is what is read \(bad\.csv\) and would be"),
     "rows lost": (["predict", "items", "bad.csv", "--out", "bad.csv"], VOTES, r"bad\.csv: is what is read.*by --out"),
     "model lost": (["predict", "items", "bad.csv", "--out", "items"], VOTES, r"items: is what is read \(items\)"),
     "model ranked over": (["rank", "items", "--out", "items"], "", r"items: is what is read \(items\)"),
@@ -151,10 +124,7 @@ BAD: dict[str, tuple[list[str], str | bytes, str]] = {
 
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.filterwarnings("ignore")
-def test_one_line_says_what_is_wrong(folder: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if case.startswith("storage"):
-        pytest.importorskip("optuna")
-        pytest.importorskip("matplotlib")
+def test_one_line_says_what_is_wrong(folder, case, capsys):
     command, text, message = BAD[case]
     Path("bad.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     before = contents(folder)
@@ -178,14 +148,11 @@ def test_one_line_says_what_is_wrong(folder: Path, case: str, capsys: pytest.Cap
         (["--features", "a,,b"], "argument --features: 'a,,b' is not a list of names with commas between them"),
     ],
 )
-def test_options_say_what_they_want(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", "votes.csv", *options]) == 2
-    assert message in capsys.readouterr().err
+def test_options_say_what_they_want(options, message, refuses):
+    refuses(["tune", "votes.csv", *options], message)
 
 
-def test_unseen_users_are_named_and_ids_are_those_of_the_model(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unseen_users_are_named_and_ids_are_those_of_the_model(folder, capsys):
     Path("bad.csv").write_text("user,item\n1,2\nme,2\nyou,2\n", "utf-8")
     assert main(["predict", "stars", "bad.csv", "--json"]) == 0  # its users are numbers, those of a file texts
     out, err = capsys.readouterr()
@@ -198,26 +165,25 @@ def test_unseen_users_are_named_and_ids_are_those_of_the_model(
     )
 
 
-def test_nobody_to_ask(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nobody_to_ask(folder, monkeypatch, refuses):
     monkeypatch.setattr(sys, "stdin", None)
-    assert main(["elicit", "stars"]) == 2
-    assert "the standard input is closed; answers may come from a file" in capsys.readouterr().err
+    refuses(["elicit", "stars"], "the standard input is closed; answers may come from a file")
 
 
 class Gone(io.StringIO):
     """A pipe whose reader has left after so many lines."""
 
-    def __init__(self, n_lines: int) -> None:
+    def __init__(self, n_lines):
         super().__init__()
         self.n_lines = n_lines
 
-    def write(self, text: str) -> int:
+    def write(self, text):
         if self.getvalue().count("\n") >= self.n_lines:
             raise BrokenPipeError
         return super().write(text)
 
 
-def test_a_reader_who_leaves_costs_no_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_who_leaves_costs_no_model(folder, monkeypatch):
     monkeypatch.setattr(sys, "stdout", Gone(0))
     assert main(["fit", "votes.csv", "--set", "max_iter=2", "--set", "tol=1.0"]) == 0
     assert Path("model.skpref").exists()
@@ -229,20 +195,20 @@ def test_a_reader_who_leaves_costs_no_model(folder: Path, monkeypatch: pytest.Mo
     assert stream.getvalue() == "one\n"
 
 
-def test_letters_that_the_terminal_does_not_have(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_letters_that_the_terminal_does_not_have(folder, monkeypatch):
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, "ascii"))
     assert main(["rank", "items"]) == 0
     assert b"utility \\xb1 std" in raw.getvalue()
 
 
-def write_half(path: Path) -> None:
+def write_half(path):
     with complete(path) as whole:
         whole.write_text("half", "utf-8")
         raise OSError(28, "No space left on device")
 
 
-def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
+def test_a_file_appears_when_it_is_complete(tmp_path):
     target = tmp_path / "target.csv"
     target.write_text("old", "utf-8")
     link = tmp_path / "link.csv"
@@ -261,27 +227,27 @@ def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
         assert whole == Path(os.devnull)
 
 
-def test_a_result_does_not_replace_what_was_read(tmp_path: Path) -> None:
+def test_a_result_does_not_replace_what_was_read(tmp_path):
     votes = tmp_path / "ranking.csv"
     votes.write_text(VOTES, "utf-8")
     with pytest.raises(DataError, match=r"ranking\.csv: is what is read .* and would be lost"):
         check_no_source(votes, (None, tmp_path / "no.csv", votes))
 
 
-def test_a_broken_link_is_not_proposed_in_its_own_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_link_is_not_proposed_in_its_own_place(folder, capsys):
     Path("lost.csv").symlink_to("nowhere")
     assert main(["fit", "lost.csv"]) == 2
     assert capsys.readouterr().err == "skpref: error: lost.csv: No such file or directory\n"
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="Linux only")
-def test_a_failed_read_names_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_read_names_the_file(folder, capsys):
     assert main(["fit", "/proc/self/mem"]) == 2
     assert capsys.readouterr().err == "skpref: error: /proc/self/mem: Input/output error\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in folders are POSIX's")
-def test_a_pipe_is_read_once(folder: Path) -> None:
+def test_a_pipe_is_read_once(folder):
     os.mkfifo("pipe")
     writer = threading.Thread(target=Path("pipe").write_text, args=("user,item\n1,2\n", "utf-8"))
     writer.start()
@@ -289,7 +255,7 @@ def test_a_pipe_is_read_once(folder: Path) -> None:
     writer.join()
 
 
-def test_whole_numbers_that_pandas_wrote_as_floats(tmp_path: Path) -> None:
+def test_whole_numbers_that_pandas_wrote_as_floats(tmp_path):
     file = tmp_path / "pairs.csv"
     file.write_text("left,right,label,version\n1,2.0,1,1.0\n2,3.0,1,1.1\n3,1.0,0,a\n", "utf-8")
     sheet = read_sheet(file)

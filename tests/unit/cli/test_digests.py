@@ -1,7 +1,5 @@
 """The hash of the data, by which a search is resumed: any cell that is read changes it, others do not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -38,17 +36,14 @@ UNREAD = {"gppl": {"user", "note"}, "crowd": {"match", "group", "note"}}
 OTHERS = {"left": "i3", "right": "i4", "label": 0, "rating": 0, "weight": 9, "user": "u9", "item": "i9", "group": 7}
 
 
-def digest_of(kind: str, rows: list[list[object]]) -> str:
+def digest_of(kind, rows):
     read, _, options = KINDS[kind]
     Path("rows.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
     return str(read(Fit(data=Path("rows.csv"), **options)).facts["data.sha256"])
 
 
 @pytest.mark.parametrize(("kind", "column"), [(kind, name) for kind, (_, rows, _) in KINDS.items() for name in rows[0]])
-def test_every_cell_that_is_read_changes_the_hash(
-    kind: str, column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_every_cell_that_is_read_changes_the_hash(kind, column):
     rows = [list(row) for row in KINDS[kind][1]]
     before = digest_of(kind, rows)
     assert len(before) == 64
@@ -60,8 +55,18 @@ def test_every_cell_that_is_read_changes_the_hash(
     assert (digest_of(kind, rows) == before) == (column in UNREAD.get(kind, {"note"}))
 
 
-def test_a_search_takes_what_a_fit_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_cells_of_tables_of_items_and_users_change_the_hash(monkeypatch):
+    tables = {name: Path(f"{name}.csv") for name in ("items", "users")}
+    monkeypatch.setitem(KINDS, "tables", (comparisons.read, VOTES, {"model": "crowd", **tables}))
+    found = [digest_of("crowd", VOTES)]
+    for size, age in ((4, 2), (5, 2), (4, 3)):
+        tables["items"].write_text(f"id,size\ni0,0\ni1,1\ni2,2\ni3,3\ni4,{size}\n", "utf-8")
+        tables["users"].write_text(f"user,age\nu0,1\nu1,{age}\nu2,4\n", "utf-8")
+        found.append(digest_of("tables", VOTES))
+    assert len(set(found)) == 4
+
+
+def test_a_search_takes_what_a_fit_does():
     Path("rows.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in STARS))
     fit, tune = (row_tasks.read(kind(data=Path("rows.csv"), model="m3f")) for kind in (Fit, Tune))
     assert fit.facts == tune.facts

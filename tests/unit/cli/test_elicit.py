@@ -1,11 +1,8 @@
 """``skpref elicit`` through its standard input."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -25,9 +22,6 @@ from skpref.cli import main
 from skpref.data import OneHotDesign
 from skpref.datasets import make_crowd
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 RNG = np.random.default_rng(0)
 FILMS = ["Alien", "Brazil", "Casablanca", "Duel", "Evil", "Fargo"]
 PAIRS = [(f"user {u}", film) for u in range(15) for film in FILMS]
@@ -37,7 +31,7 @@ SHORT = {"n_factors": 2, "max_iter": 20, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: Any) -> Path:
+def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     save(make_pipeline(OneHotDesign(), VariationalFM(**SHORT)).fit(PAIRS, Z), folder / "numbers")
     words = np.where(Z > 0.0, "seen", "not seen")
@@ -52,12 +46,12 @@ def models(tmp_path_factory: Any) -> Path:
     return folder
 
 
-def run(arguments: list[Any], typed: str, monkeypatch: Any) -> int:
+def run(arguments, typed, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     return main(["elicit", *map(str, arguments)])
 
 
-def test_yes_no_skip_and_quit(models: Path, capsys: Any, monkeypatch: Any) -> None:
+def test_yes_no_skip_and_quit(models, capsys, monkeypatch):
     assert run([models / "words"], "y\nn\nperhaps\ns\n seen \nq\n", monkeypatch) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -82,7 +76,7 @@ def test_yes_no_skip_and_quit(models: Path, capsys: Any, monkeypatch: Any) -> No
     assert all(re.fullmatch(r"[01]\.\d\d", number) for row in rows for number in row)  # probabilities
 
 
-def test_json_is_all_there_is_on_the_output(models: Path, capsys: Any, monkeypatch: Any) -> None:
+def test_json_is_all_there_is_on_the_output(models, capsys, monkeypatch):
     assert run([models / "numbers", "--json", "--user", "user 3"], "2.5\nfive\nnan\n-1\n", monkeypatch) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
@@ -98,7 +92,7 @@ def test_json_is_all_there_is_on_the_output(models: Path, capsys: Any, monkeypat
     assert "'nan' is no answer" in err
 
 
-def test_ratings_until_nothing_is_left(models: Path, capsys: Any, monkeypatch: Any) -> None:
+def test_ratings_until_nothing_is_left(models, capsys, monkeypatch):
     assert run([models / "levels", "--json"], "4\n3.0\n9\n0\n2\n1\n1\n4\n4\n4\n", monkeypatch) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
@@ -114,7 +108,7 @@ def test_ratings_until_nothing_is_left(models: Path, capsys: Any, monkeypatch: A
 @pytest.mark.parametrize(
     ("name", "more"), [("pairs", []), ("crowd", ["--user", "3"]), ("crowd", ["--user", "newcomer"])]
 )
-def test_pairs(models: Path, capsys: Any, monkeypatch: Any, name: str, more: list[str]) -> None:
+def test_pairs(models, capsys, monkeypatch, name, more):
     assert run([models / name, *more, "--json"], "1\n2\n=\n3\n1\n", monkeypatch) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
@@ -126,11 +120,11 @@ def test_pairs(models: Path, capsys: Any, monkeypatch: Any, name: str, more: lis
     assert "Best by utility, from the average:" in capsys.readouterr().out
 
 
-def test_an_interrupt_prints_what_was_learnt(models: Path, capsys: Any, monkeypatch: Any) -> None:
+def test_an_interrupt_prints_what_was_learnt(models, capsys, monkeypatch):
     class Typed:
         lines = iter(["y\n"])
 
-        def readline(self) -> str:
+        def readline(self):
             for line in self.lines:
                 return line
             raise KeyboardInterrupt
@@ -142,7 +136,7 @@ def test_an_interrupt_prints_what_was_learnt(models: Path, capsys: Any, monkeypa
     assert json.loads(capsys.readouterr().out)["ended"] == "interrupted"
 
 
-def test_what_cannot_be_asked_for(models: Path, capsys: Any, monkeypatch: Any) -> None:
+def test_what_cannot_be_asked_for(models, capsys, monkeypatch):
     for arguments, message in [
         (["bare"], "a VariationalFM alone has no ids of users and items; save a Pipeline"),
         (["grades"], "a GPOrdinalRegressor has no items to ask for"),
@@ -158,7 +152,7 @@ def test_what_cannot_be_asked_for(models: Path, capsys: Any, monkeypatch: Any) -
         assert run([models / "words", *wrong], "", monkeypatch) == 2
 
 
-def test_ids_cannot_steer_the_terminal(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+def test_ids_cannot_steer_the_terminal(tmp_path, capsys, monkeypatch):
     hostile = [("a", "\x1b[2Jred"), ("a", "b" * 500), ("b", "\x1b[2Jred"), ("c", "\u202eevil")]
     model = make_pipeline(OneHotDesign(), VariationalFM(**SHORT)).fit(hostile, [1.0, 2.0, 3.0, 4.0])
     save(model, tmp_path / "m")
@@ -168,7 +162,7 @@ def test_ids_cannot_steer_the_terminal(tmp_path: Path, capsys: Any, monkeypatch:
     assert "b" * 61 not in out
 
 
-def test_an_answer_is_taken_back(models: Path, capsys: Any, monkeypatch: Any) -> None:
+def test_an_answer_is_taken_back(models, capsys, monkeypatch):
     assert run([models / "pairs", "--json"], "u\n1\nu\n2\n=\n", monkeypatch) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
@@ -176,9 +170,7 @@ def test_an_answer_is_taken_back(models: Path, capsys: Any, monkeypatch: Any) ->
     assert "'u' is no answer" in err  # there was none to take back
 
 
-def test_a_session_resumes_and_its_answers_reach_a_model(
-    models: Path, capsys: Any, monkeypatch: Any, tmp_path: Path
-) -> None:
+def test_a_session_resumes_and_its_answers_reach_a_model(models, capsys, monkeypatch, tmp_path):
     command = [models / "crowd", "--session", tmp_path / "s.json", "--out", tmp_path / "m", "--user", "ann", "--json"]
     assert run(command, "1\n2\n", monkeypatch) == 0
     first = json.loads(capsys.readouterr().out)
@@ -194,7 +186,7 @@ def test_a_session_resumes_and_its_answers_reach_a_model(
 
 @pytest.mark.parametrize("name", [int, lambda k: b"%d" % k])
 @pytest.mark.parametrize("user", ["1", "--1"])
-def test_ids_of_any_type(user: str, name: Any, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+def test_ids_of_any_type(user, name, tmp_path, capsys, monkeypatch):
     pairs = np.array([[name(u), name(i)] for u in range(4) for i in range(2, 6)], dtype=object)
     save(GibbsM3F(2, max_iter=4, burn_in=1).fit(pairs, [2, 1, 3, 1] * 4), tmp_path / "model")
     asked = [tmp_path / "model", f"--user={user}"]
@@ -206,7 +198,7 @@ def test_ids_of_any_type(user: str, name: Any, tmp_path: Path, capsys: Any, monk
         assert "Learnt from 0 answers, 1 skipped" in out
 
 
-def test_tasks_show_all_items_and_grades_are_asked_for(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+def test_tasks_show_all_items_and_grades_are_asked_for(tmp_path, capsys, monkeypatch):
     rng = np.random.default_rng(0)
     shown = np.array([rng.choice(list("abcde"), 3, replace=False) for _ in range(30)])
     save(GPPLClassifier(likelihood="luce").fit(shown, np.sort(shown)[:, 0]), tmp_path / "tasks")

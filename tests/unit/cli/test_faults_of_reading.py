@@ -1,9 +1,6 @@
 """Files that were once read wrongly in silence: each has the right value, or is refused or asked about."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,9 +12,6 @@ from skpref.cli.tasks import rows as row_tasks
 from skpref.exceptions import DataError
 from tests.unit.cli.answers import answers
 
-if TYPE_CHECKING:
-    from skpref.cli.tasks.base import Task
-
 FRUITS = ("fig,lime,plum,kiwi", "1,2,0,0", "2,1,3,0", "0,0,1,2")
 RACES = ("race,item,rank", "1,a,1", "1,b,2", "1,c,99", "2,a,1", "2,b,99")
 BALLOTS = ("first,second", *["X,"] * 6, *["Y,X"] * 4)
@@ -27,22 +21,17 @@ MENUS = ("o1,o2,o3,chosen", "x,y,z,{}", "y,z,x,{}")
 PLAYERS = ("--left", "player1", "--right", "player2")
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def read(*lines: str, options: tuple[str, ...] = ()) -> Task:
+def read(*lines, options=()):
     """Read a file as a command does."""
     Path("data.csv").write_text("\n".join(lines) + "\n", "utf-8")
     return comparisons.read(parse(["fit", "data.csv", *options]))
 
 
-def pairs(task: Task) -> dict[Any, float]:
+def pairs(task):
     """Return the weight of each pair, the winner first, where a tie counts half for each; or of each answer."""
     if task.data.roles.several:
         return answers(task)
-    found: dict[tuple[str, str], float] = {}
+    found = {}
     first = task.data.first
     for row, y, weight in zip(task.rows.X.tolist(), task.rows.y, task.rows.weight, strict=True):
         left, right = row[first : first + 2]
@@ -52,7 +41,7 @@ def pairs(task: Task) -> dict[Any, float]:
     return found
 
 
-def mirrored(n: int = 12) -> list[str]:
+def mirrored(n=12):
     """Return games with a row for each team: team, opponent, points of both, home, judge."""
     lines = []
     for k in range(n):
@@ -93,7 +82,7 @@ SCORES = ("--left", "team", "--right", "opponent", "--score", "pts,opp_pts")
         (("left,right,label,home", "a,b,1,True", "b,a,0,maybe"), ("--covariates", "home"), "expected a number"),
     ],
 )
-def test_it_is_refused_or_asked_about(lines: tuple[str, ...], options: tuple[str, ...], message: str) -> None:
+def test_it_is_refused_or_asked_about(lines, options, message):
     with pytest.raises(DataError, match=message) as error:
         read(*lines, options=options)
     assert "\n" not in str(error.value)
@@ -126,11 +115,11 @@ CHOSEN = {"x | y z": 1.0, "z | x y": 1.0}
         ),
     ],
 )
-def test_it_is_read(lines: tuple[str, ...], options: tuple[str, ...], found: dict[Any, float]) -> None:
+def test_it_is_read(lines, options, found):
     assert pairs(read(*lines, options=options)) == found
 
 
-def test_a_feature_called_weight_is_a_feature() -> None:
+def test_a_feature_called_weight_is_a_feature():
     Path("cars.csv").write_text(
         "mpg,power,weight\n" + "".join(f"{k},{90 - k},{1500 + k}\n" for k in range(12)), "utf-8"
     )
@@ -170,11 +159,11 @@ def test_a_feature_called_weight_is_a_feature() -> None:
         ),
     ],
 )
-def test_what_was_read_is_said(lines: tuple[str, ...], options: tuple[str, ...], line: str) -> None:
+def test_what_was_read_is_said(lines, options, line):
     assert read(*lines, options=options).facts["data.read"] == line
 
 
-def test_the_command_prints_what_was_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_what_was_read(capsys):
     read("winner,loser,weight", "A,B,57", "C,B,91")
     assert main(["fit", "data.csv", "--set", "max_iter=2", "--set", "tol=1.0"]) == 0
     assert "\nRead: winner = winner, loser = loser, weights = none, not used: weight\n" in capsys.readouterr().out
@@ -182,7 +171,7 @@ def test_the_command_prints_what_was_read(capsys: pytest.CaptureFixture[str]) ->
 
 # ------------------------------------------------------------------------------------------------------- mirrored games
 @pytest.mark.parametrize("user", [(), ("--model", "crowd", "--user", "judge")])
-def test_both_rows_of_a_game_are_in_one_fold(user: tuple[str, ...]) -> None:
+def test_both_rows_of_a_game_are_in_one_fold(user):
     task = read(*GAMES, options=(*SCORES, "--mirrored", "keep", *user))
     games = np.arange(task.rows.size) // 2
     assert task.rows.groups is not None

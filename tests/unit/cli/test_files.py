@@ -1,11 +1,8 @@
 """Files of text as people have them: what is read from each, what is said, and in which words others are refused."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +19,7 @@ PREFLIB = "# FILE NAME: 1.toi\n# DATA TYPE: toi\n# ALTERNATIVE NAME 1: tea\n# AL
 PREFLIB += "# ALTERNATIVE NAME 3: cola\n"
 
 # Text, columns that are read, lines of the rows, what is noted, and the form if it is not found out.
-READ: dict[str, tuple[Any, ...]] = {
+READ = {
     "football-data: columns at the end are nameless and empty": (
         "Div,Home,Away,FTR,,,\nE0,a,b,H,,,\nE0,b,c,D,,,\n",
         {"Div": ["E0", "E0"], "Home": ["a", "b"], "Away": ["b", "c"], "FTR": ["H", "D"]},
@@ -220,7 +217,7 @@ READ: dict[str, tuple[Any, ...]] = {
 
 # Text, the words in which it is refused, and the form.
 ASKED = "if the file has no line of names, add one, or name the columns of the data by --columns A,B,..."
-REFUSED: dict[str, tuple[Any, ...]] = {
+REFUSED = {
     "cells behind the last column": (
         "left,right,label\na,b,1,x\n",
         "FILE, line 2: 4 cells, but there are 3 columns; name the column of 'x' (write.table of R does not name the",
@@ -245,11 +242,7 @@ REFUSED: dict[str, tuple[Any, ...]] = {
         f"line 1: there are two columns 'a'; rename one, or {ASKED}",
     ),
     "two columns of one name": ("left,right, left\na,b,c\n", "there are two columns 'left'; rename one, or if the"),
-    "two columns of one name in --columns": (
-        "a,b\n",
-        "--columns: there are two columns 'x'; rename",
-        Text(columns=("x", "x")),
-    ),
+    "two columns of one name in --columns": ("a,b\n", "--columns: there are two columns", Text(columns=("x", "x"))),
     "the index of pandas, and a column unnamed": (",unnamed\n1,2\n", "there are two columns 'unnamed'"),
     "a first row of numbers": (
         "196\t242\t3\t881250949\n186\t302\t3\t891717742\n",
@@ -266,15 +259,8 @@ REFUSED: dict[str, tuple[Any, ...]] = {
         "line 1: looks like data and not like names of columns ('ann' occurs again in its column); if the file has no",
     ),
     "a first row with a winner": ("a,b,left\nc,d,right\ne,f,left\n", "('left' occurs again in its column)"),
-    "the names once more": (
-        "left,right,label\na,b,1\nleft,right,label\nb,c,0\n",
-        "line 3: has the names of the columns",
-    ),
-    "the names in spite of --columns": (
-        "winner,loser\na,b\n",
-        "FILE, line 1: has the names of the columns once more; remove",
-        PAIRS,
-    ),
+    "the names once more": ("left,right,label\na,b,1\nleft,right,label\nb,c,0\n", "line 3: has the names of the"),
+    "the names in spite of --columns": ("winner,loser\na,b\n", "FILE, line 1: has the names of the columns", PAIRS),
     "names behind # as numpy.savetxt writes them": (
         "# left,right,label\na,b,1\nb,a,0\n",
         "FILE, line 1: begins with # and has as many cells as the first line without; remove the # if these are the",
@@ -301,14 +287,13 @@ REFUSED: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def file(tmp_path):
     return Path("FILE")
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["text", "gzip"])
 @pytest.mark.parametrize("case", READ)
-def test_it_is_read(case: str, packed: bool, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_read(case, packed, file, capsys):
     text, columns, lines, note, *form = READ[case]
     file.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
     sheet = read_sheet(file, *form)
@@ -320,7 +305,7 @@ def test_it_is_read(case: str, packed: bool, file: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_it_is_refused(case: str, file: Path) -> None:
+def test_it_is_refused(case, file):
     text, words, *form = REFUSED[case]
     file.write_bytes(text.encode())
     with pytest.raises(DataError) as refused:
@@ -328,7 +313,7 @@ def test_it_is_refused(case: str, file: Path) -> None:
     assert words in str(refused.value)
 
 
-def test_a_long_list_of_numbers_ends_in_a_word(file: Path) -> None:
+def test_a_long_list_of_numbers_ends_in_a_word(file):
     rows = "".join(f"{k},{k % 7}\n" for k in range(5000))
     file.write_text("id,rank\n" + rows + "5000,DNF\nid,0\n", "utf-8")
     assert len(read_sheet(file).lines) == 5002  # a word above a thousand numbers is a name, though it occurs again
@@ -338,9 +323,7 @@ def test_a_long_list_of_numbers_ends_in_a_word(file: Path) -> None:
 FAST = ("--set", "max_iter=2", "--set", "tol=1.0")
 
 
-def test_a_season_of_football_data_is_fitted_as_it_is_downloaded(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_season_of_football_data_is_fitted_as_it_is_downloaded(file, capsys):
     season = "Div,HomeTeam,AwayTeam,FTR,,,\nE0,a,b,H,,,\nE0,b,c,H,,,,,\nE0,a,c,D,,,\n,,,,,,\n"
     file.write_text(season, "utf-8")
     assert main(["fit", "FILE", "--left", "HomeTeam", "--right", "AwayTeam", "--winner", "FTR", *FAST]) == 0
@@ -348,14 +331,14 @@ def test_a_season_of_football_data_is_fitted_as_it_is_downloaded(
     assert "3 columns of FILE without a name are empty" in capsys.readouterr().err
 
 
-def test_a_file_with_double_colons_is_fitted(file: Path) -> None:
+def test_a_file_with_double_colons_is_fitted(file):
     file.write_text("a::b\na::c\nb::c\n", "utf-8")
     for separator in ((), ("--separator", "::")):
         assert main(["fit", "FILE", "--columns", "winner,loser", *separator, *FAST]) == 0
         assert load("model.skpref").rank().id.tolist() == ["a", "b", "c"]
 
 
-def test_rankings_of_preflib_are_fitted_with_their_counts(file: Path) -> None:
+def test_rankings_of_preflib_are_fitted_with_their_counts(file):
     names = "".join(f"# ALTERNATIVE NAME {k}: {name}\n" for k, name in enumerate("abc", 1))
     file.write_text(names + "5: 1,2,3\n2: 2,3\n2: 2,1\n", "utf-8")
     assert main(["fit", "FILE", "--item-ranks", "a,b,c", "--weight", "count", *FAST]) == 0

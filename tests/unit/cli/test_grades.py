@@ -1,7 +1,5 @@
 """Graded answers: verdicts of judges and signed numbers, by --set likelihood=logit-graded."""
 
-from __future__ import annotations
-
 import csv
 import re
 from pathlib import Path
@@ -17,19 +15,14 @@ WORDS = {2: "A>>B", 1: "[[A>B]]", 0: "A=B", -1: "B>A", -2: "[[B>>A]]"}
 QUALITY = {"ant": 0.0, "bee": 1.0, "cat": 2.0}
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def verdicts(n: int = 60) -> tuple[list[tuple[str, str]], list[int]]:
+def verdicts(n=60):
     rng, names = np.random.default_rng(0), list(QUALITY)
     pairs = [tuple(rng.choice(names, 2, replace=False).tolist()) for _ in range(n)]
     grades = [int(np.clip(np.rint(QUALITY[a] - QUALITY[b] + rng.normal()), -2, 2)) for a, b in pairs]
     return pairs, grades
 
 
-def write(answers: list[str], *more: list[str]) -> str:
+def write(answers, *more):
     names = ["model_a", "model_b", "verdict", *(f"more_{k}" for k in range(len(more)))]
     rows = [names, *([*own] for own in zip(*zip(*verdicts(len(answers))[0], strict=True), answers, *more, strict=True))]
     Path("data.csv").write_text("\n".join(map(",".join, rows)) + "\n")
@@ -37,7 +30,7 @@ def write(answers: list[str], *more: list[str]) -> str:
 
 
 @pytest.mark.parametrize("zero", ["A=B", "tie", "Tie (bothbad)", "0"])
-def test_verdicts_are_learnt_as_in_python(zero: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verdicts_are_learnt_as_in_python(zero, capsys):
     pairs, grades = verdicts()
     assert main(["fit", write([{**WORDS, 0: zero}[g] for g in grades]), "--label", "verdict", *GRADED]) == 0
     printed = capsys.readouterr().out
@@ -48,7 +41,7 @@ def test_verdicts_are_learnt_as_in_python(zero: str, capsys: pytest.CaptureFixtu
     assert model.utility(list(QUALITY)).tolist() == wanted.utility(list(QUALITY)).tolist()
 
 
-def test_predictions_have_the_chances_of_sides_and_of_grades() -> None:
+def test_predictions_have_the_chances_of_sides_and_of_grades():
     pairs, grades = verdicts()
     file = write([str(g) for g in grades])
     assert main(["fit", file, "--winner", "verdict", *GRADED]) == 0
@@ -63,7 +56,7 @@ def test_predictions_have_the_chances_of_sides_and_of_grades() -> None:
     np.testing.assert_allclose(of_grades, model.predict_proba(pairs), rtol=1e-9)
 
 
-def test_a_search_scores_the_sides(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_search_scores_the_sides(capsys):
     file = write([WORDS[g] for g in verdicts()[1]])
     command = ["tune", file, "--label", "verdict", "--trials", "2", "--no-mlflow", *GRADED, "--set", "max_iter=20"]
     assert main([*command, "--out", "results"]) == 0
@@ -74,7 +67,7 @@ def test_a_search_scores_the_sides(capsys: pytest.CaptureFixture[str]) -> None:
     assert str(load("results/model.skpref").likelihood) == "logit-graded"
 
 
-def test_users_grade() -> None:
+def test_users_grade():
     grades = verdicts()[1]
     file = write([WORDS[g] for g in grades], [f"u{k % 3}" for k in range(len(grades))])
     assert main(["fit", file, "--label", "verdict", "--model", "crowd", "--user", "more_0", *GRADED]) == 0
@@ -86,18 +79,12 @@ def test_users_grade() -> None:
 @pytest.mark.parametrize(
     ("answers", "options", "message"),
     [
-        (
-            ["A>>B", "B>A", "maybe"],
-            ["--label", "verdict"],
-            r"line 4, column 'verdict': 'maybe' is no grade; grades are",
-        ),
+        (["A>>B", "B>A", "maybe"], ["--label", "verdict"], r"line 4, column 'verdict': 'maybe' is no grade; grades"),
         (["A>>B", "B>A", ""], ["--label", "verdict"], r"line 4, column 'verdict': the grade is missing"),
         (["A>>B", "B>A"], ["--winner", "model_a", "--loser", "model_b"], "grades stand in one column beside two items"),
         (["1", "2"], ["--counts", "verdict,verdict"], "grades stand in one column beside two items"),
     ],
 )
-def test_what_is_no_grade_is_refused(
-    answers: list[str], options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_grade_is_refused(answers, options, message, capsys):
     assert main(["fit", write(answers), *options, *GRADED]) == 2
     assert re.search(message, capsys.readouterr().err)

@@ -1,7 +1,5 @@
 """Names, files and disks that must not cost a job its results, nor steer a terminal or a spreadsheet."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json
@@ -14,29 +12,25 @@ from skpref.cli import main
 from skpref.cli.files import read_sheet
 from skpref.cli.output import write_csv
 
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
-
 NAMES = ["Juice $5 (\\50% off $2)", "=cmd|' /C calc'!A0", "-x", "-5", "\x1b[31mred", "two\nlines", "'=quoted", "@x"]
 TUNE = ["tune", "votes.csv", "--trials", "1", "--folds", "2", "--no-mlflow", "--out", "out"]
 FILES = {"model.skpref", "trials.csv", "ranking.csv", "ranking.png", "calibration.png"}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def folder(tmp_path):
     n = len(NAMES)
     rows = [(NAMES[k % n], NAMES[(k + 1 + k // n) % n], int(k % 3 > 0)) for k in range(3 * n)]
     write_csv(Path("votes.csv"), ["left", "right", "label"], rows)
     return tmp_path
 
 
-def written(folder: Path) -> set[str]:
+def written(folder):
     return {path.name for path in (folder / "out").iterdir()}
 
 
 # ---------------------------------------------------------------------------------------------------------------- names
-def test_names_are_drawn_printed_and_written_literally(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_are_drawn_printed_and_written_literally(folder, capsys):
     assert main(TUNE) == 0
     out, err = capsys.readouterr()
     assert written(folder) == FILES
@@ -50,7 +44,7 @@ def test_names_are_drawn_printed_and_written_literally(folder: Path, capsys: pyt
     assert {row["id"] for row in json.loads(capsys.readouterr().out)} == set(NAMES)
 
 
-def test_messages_do_not_steer_the_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_do_not_steer_the_terminal(folder, capsys):
     (folder / "bad.csv").write_text('"a\x1b[2J\nb",right,label\nx,y,1\n', "utf-8")
     assert main(["fit", "bad.csv"]) == 2
     err = capsys.readouterr().err
@@ -61,7 +55,7 @@ def test_messages_do_not_steer_the_terminal(folder: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("cell", [*NAMES, "", "'", "''-x", "'-5", "+1e3", "+49 170", "\tx", "=", "o'neil", "\uff1dx"])
-def test_cells_that_a_spreadsheet_would_run_come_back(tmp_path: Path, cell: str) -> None:
+def test_cells_that_a_spreadsheet_would_run_come_back(tmp_path, cell):
     write_csv(tmp_path / "a.csv", [cell or "a", "b"], [[cell, 1.5], ["y", -2]])
     sheet = read_sheet(tmp_path / "a.csv")
     assert sheet.names == [(cell or "a").strip(), "b"]
@@ -73,7 +67,7 @@ def test_cells_that_a_spreadsheet_would_run_come_back(tmp_path: Path, cell: str)
 
 
 # ------------------------------------------------------------------------------------------------------------ failures
-def test_a_full_disk_is_named_and_a_replaced_model_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_is_named_and_a_replaced_model_is_told(folder, capsys):
     assert main(["fit", "votes.csv"]) == 0
     assert "in the place of" not in capsys.readouterr().out
     assert main(["fit", "votes.csv"]) == 0
@@ -87,7 +81,7 @@ def test_a_full_disk_is_named_and_a_replaced_model_is_told(folder: Path, capsys:
 
 
 # ---------------------------------------------------------------------------------------------------------------- files
-def test_a_header_of_a_hundred_thousand_columns_is_no_hang(tmp_path: Path) -> None:
+def test_a_header_of_a_hundred_thousand_columns_is_no_hang(tmp_path):
     names = [f"c{k}" for k in range(100_000)]
     path = tmp_path / "wide.csv"
     path.write_text(f"{','.join(names)}\n{','.join('1' for _ in names)}\n", "utf-8")
@@ -97,7 +91,7 @@ def test_a_header_of_a_hundred_thousand_columns_is_no_hang(tmp_path: Path) -> No
     assert len(sheet.names) == 100_000
 
 
-def test_gzip_is_read_by_what_it_holds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gzip_is_read_by_what_it_holds(folder, refuses):
     packed = gzip.compress(Path("votes.csv").read_bytes())
     for name in ("votes.csv.gz", "votes.txt"):
         Path(name).write_bytes(packed)
@@ -105,29 +99,27 @@ def test_gzip_is_read_by_what_it_holds(folder: Path, capsys: pytest.CaptureFixtu
     Path("cut.csv.gz").write_bytes(packed[:-12])
     Path("bad.csv.gz").write_bytes(packed[:20] + b"\0" * 20 + packed[40:])
     for name in ("cut.csv.gz", "bad.csv.gz"):
-        assert main(["fit", name]) == 2
-        assert f"{name}: cannot be read as gzip" in capsys.readouterr().err
+        refuses(["fit", name], f"{name}: cannot be read as gzip")
 
 
-def test_tables_nested_too_deeply_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_nested_too_deeply_are_one_line(folder, capsys, refuses):
     Path("deep.toml").write_text("a = " + "[" * 3000 + "]" * 3000, "utf-8")
     assert main(["run", "deep.toml"]) == 2
     assert capsys.readouterr().err == "skpref: error: deep.toml: lists or tables are nested too deeply\n"
-    assert main(["fit", "votes.csv", "--set", f"C={'-' * 100_000}1"]) == 2
-    assert "nested too deeply" in capsys.readouterr().err
+    refuses(["fit", "votes.csv", "--set", f"C={'-' * 100_000}1"], "nested too deeply")
 
 
 # -------------------------------------------------------------------------------------------------------------- options
 @pytest.mark.parametrize(
     ("typed", "hint"),
     [
-        (["tune", "votes.csv", "--timeou", "3"], "unrecognized arguments: --timeou 3; did you mean '--timeout'?"),
+        (
+            ["tune", "votes.csv", "--timeou", "3"],
+            "--timeou 3; did you mean '--timeout'?; see `skpref tune --help`",
+        ),
         (["tune", "votes.csv", "--duplicate=last"], "--duplicate=last; did you mean '--duplicates'?"),
         (["rank", "m", "--jsn"], "unrecognized arguments: --jsn; did you mean '--json'?"),
     ],
 )
-def test_options_are_not_abbreviated_but_suggested(
-    typed: list[str], hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(typed) == 2
-    assert hint in capsys.readouterr().err
+def test_options_are_not_abbreviated_but_suggested(typed, hint, refuses):
+    refuses(typed, hint)

@@ -1,12 +1,9 @@
 """The search of a job: trials that fail, and a search that was stopped and ends as if it had not been."""
 
-from __future__ import annotations
-
 import gc
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,12 +17,6 @@ from skpref.cli.tasks.compared import Compared, make_task
 from skpref.exceptions import DataError
 from skpref.search.loop import TrialRecord
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-optuna = pytest.importorskip("optuna")
-
 RNG = np.random.default_rng(0)
 X = np.array([RNG.choice(5, 2, replace=False) for _ in range(50)])
 ROWS = Rows(X, (X[:, 0] + RNG.normal(size=50) > X[:, 1]).astype(float), np.ones(50))
@@ -35,51 +26,49 @@ FIT = GPPLClassifier.fit
 class Builds:
     """Fits models, counts them, and fails where the prior is strong."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.n = 0
-        self.fail: Callable[[int, dict[str, Any]], None] = self.strong
+        self.fail = self.strong
 
-    def strong(self, n: int, settings: dict[str, Any]) -> None:
+    def strong(self, n, settings):
         del n
         if settings["scale_prior__rate"] > 20.0:
             raise ValueError("no such prior")
 
-    def __call__(self, model: GPPLClassifier, *data: Any, **more: Any) -> Any:
+    def __call__(self, model, *data, **more):
         self.n += 1
         self.fail(self.n, model.get_params())
         return FIT(model.set_params(max_iter=2), *data, **more)
 
 
 @pytest.fixture
-def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
+def builds(monkeypatch):
     found = Builds()
 
-    def fit(model: GPPLClassifier, *data: Any, **more: Any) -> Any:
+    def fit(model, *data, **more):
         return found(model, *data, **more)
 
     monkeypatch.setattr(GPPLClassifier, "fit", fit)
     return found
 
 
-def searched(out: Path, builds: Builds, rows: Rows = ROWS, **options: Any) -> tuple[SearchResult, int]:
+def searched(out, builds, rows=ROWS, **options):
     """What the search of a job found, and how many models it built."""
     out.mkdir(exist_ok=True)
-    given: dict[str, Any] = {"trials": 4, "folds": 2, "holdout": 0.2, "out": out, "mlflow": False, **options}
+    given = {"trials": 4, "folds": 2, "holdout": 0.2, "out": out, "mlflow": False, **options}
     tune = Tune(None, **given)
     job = Job(make_task(Compared(rows, None, "here"), tune.seed), tune)
     before = builds.n
     return job.search(), builds.n - before
 
 
-def same(one: SearchResult, other: SearchResult) -> bool:
+def same(one, other):
     first, second = ([replace(trial, seconds=0.0) for trial in result.trials] for result in (one, other))
     return [repr(trial) for trial in first] == [repr(trial) for trial in second]  # NaN is not NaN
 
 
 # --------------------------------------------------------------------------------------------------------------- trials
-def test_the_first_trial_has_the_defaults_and_seeds_count(
-    tmp_path: Path, builds: Builds, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_trial_has_the_defaults_and_seeds_count(tmp_path, builds, capsys):
     one, two, other = (searched(tmp_path, builds, seed=seed)[0] for seed in (5, 5, 6))
     assert one.trials[0].settings == {
         "likelihood": "probit",
@@ -95,8 +84,8 @@ def test_the_first_trial_has_the_defaults_and_seeds_count(
         assert f"trial {trial.number}: {trial.state}" in err
 
 
-def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(tmp_path: Path, builds: Builds) -> None:
-    def first(n: int, _: dict[str, Any]) -> None:
+def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(tmp_path, builds):
+    def first(n, _):
         if n == 1:
             raise ValueError("no such thing")
 
@@ -108,14 +97,11 @@ def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(tmp_path: Path, b
     assert result.best.number == 1
 
 
-def test_if_all_fail_the_first_error_is_shown_in_a_line(
-    tmp_path: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def always(n: int, _: dict[str, Any]) -> None:
+def test_if_all_fail_the_first_error_is_shown_in_a_line(tmp_path, builds, capsys):
+    def always(n, _):
         raise ValueError(f"number {n}")
 
     builds.fail = always
-    monkeypatch.chdir(tmp_path)
     rows = [f"i{k % 4},i{(k + 1) % 4},{k % 2}" for k in range(20)]
     (tmp_path / "votes.csv").write_text("left,right,label\n" + "\n".join(rows) + "\n", "utf-8")
     assert main(["tune", "votes.csv", "--trials", "2", "--folds", "2", "--no-mlflow"]) == 2
@@ -126,42 +112,40 @@ def test_if_all_fail_the_first_error_is_shown_in_a_line(
     )
 
 
-def test_an_infinite_loss_is_a_failure(tmp_path: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_infinite_loss_is_a_failure(tmp_path, builds, monkeypatch):
     monkeypatch.setattr("skpref.cli.tasks.figures.cross_entropy", lambda *_: math.inf)
     result, _ = searched(tmp_path, builds, trials=1)
     assert [trial.state for trial in result.trials] == ["failed"]
     assert "the score of a fold must be finite; got -inf" in result.trials[0].error
 
 
-def test_weights_count(tmp_path: Path, builds: Builds) -> None:
+def test_weights_count(tmp_path, builds):
     builds.fail = lambda *_: None
     plain, _ = searched(tmp_path, builds, trials=1)
     weighted, _ = searched(tmp_path, builds, replace(ROWS, weight=np.where(ROWS.y == 1.0, 3.0, 1.0)), trials=1)
     assert weighted.best.score < plain.best.score
 
 
-def test_no_trial_begins_after_the_timeout(tmp_path: Path, builds: Builds) -> None:
+def test_no_trial_begins_after_the_timeout(tmp_path, builds):
     result, _ = searched(tmp_path, builds, trials=1000, timeout=0.3)
     assert 1 <= len(result.trials) < 1000
     assert not result.interrupted
 
 
-def test_the_best_trial_is_complete() -> None:
+def test_the_best_trial_is_complete():
     trials = [TrialRecord(0, "complete", {}, (0.5, 0.7), 0.1), TrialRecord(1, "failed", {}, (), 0.1, "why")]
     assert SearchResult(trials).best.score == 0.6
 
 
 # -------------------------------------------------------------------------------------------------------------- storage
-def test_a_search_that_was_stopped_ends_as_if_it_had_not_been(
-    tmp_path: Path, builds: Builds, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_search_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, builds, capsys):
     whole, n_built = searched(tmp_path, builds, trials=12)
     assert {trial.state for trial in whole.trials} == {"complete", "pruned", "failed"}
     asked = {"trials": 12, "storage": str(tmp_path / "a")}
 
     fail, n_stop = builds.fail, builds.n + n_built // 2
 
-    def stop(n: int, settings: dict[str, Any]) -> None:
+    def stop(n, settings):
         if n == n_stop:
             raise KeyboardInterrupt
         fail(n, settings)
@@ -184,7 +168,7 @@ def test_a_search_that_was_stopped_ends_as_if_it_had_not_been(
     assert n_again <= 1  # a fold, for the names of the scores
 
 
-def test_all_settings_of_a_small_space_are_tried_after_a_stop_too(tmp_path: Path, builds: Builds) -> None:
+def test_all_settings_of_a_small_space_are_tried_after_a_stop_too(tmp_path, builds):
     space = {"scale_prior__shape": [1.0, 2.0, 3.0], "scale_prior__rate": 1.0, "order_effect": False}
     asked = {"trials": 9, "storage": str(tmp_path / "a"), "settings": tuple(space.items())}
     whole, _ = searched(tmp_path, builds, **asked | {"storage": None})
@@ -200,7 +184,7 @@ def test_all_settings_of_a_small_space_are_tried_after_a_stop_too(tmp_path: Path
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the engine's pool, when the study is forgotten
 @pytest.mark.parametrize("address", ["sqlite:///{}", "{}"])
-def test_trials_are_stored_in_files_and_databases(tmp_path: Path, builds: Builds, address: str) -> None:
+def test_trials_are_stored_in_files_and_databases(tmp_path, builds, address):
     storage = address.format(tmp_path / "study")
     whole, _ = searched(tmp_path, builds, storage=storage)
     again, n_again = searched(tmp_path, builds, storage=storage)
@@ -209,7 +193,7 @@ def test_trials_are_stored_in_files_and_databases(tmp_path: Path, builds: Builds
     gc.collect()  # in another test, the warning would be an error
 
 
-def test_a_torn_line_is_cut_off(tmp_path: Path, builds: Builds, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_torn_line_is_cut_off(tmp_path, builds, capsys):
     whole, _ = searched(tmp_path, builds, storage=str(tmp_path / "a"))
     content = (tmp_path / "a").read_bytes()
     (tmp_path / "a").write_bytes(content + content.splitlines()[-1][:30])
@@ -221,7 +205,7 @@ def test_a_torn_line_is_cut_off(tmp_path: Path, builds: Builds, capsys: pytest.C
 
 
 @pytest.mark.parametrize("content", [b"left,right,label\na,b,1", b"{}\n", b"\x00\x01"])
-def test_another_file_is_no_journal_and_stays_as_it_is(tmp_path: Path, builds: Builds, content: bytes) -> None:
+def test_another_file_is_no_journal_and_stays_as_it_is(tmp_path, builds, content):
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(DataError, match="is a file, but not the journal of a search"):
         searched(tmp_path, builds, storage=str(tmp_path / "a"))
@@ -231,8 +215,8 @@ def test_another_file_is_no_journal_and_stays_as_it_is(tmp_path: Path, builds: B
             searched(tmp_path, builds, storage=str(storage))
 
 
-def test_a_study_stands_for_all_that_trials_depend_on(tmp_path: Path, builds: Builds) -> None:
-    def name(rows: Rows = ROWS, **options: Any) -> str:
+def test_a_study_stands_for_all_that_trials_depend_on(tmp_path, builds):
+    def name(rows=ROWS, **options):
         tune = Tune(None, storage=str(tmp_path / "a"), **options)
         task = make_task(Compared(rows, None, "here"))
         return Job(task, tune).study_name(*narrowed(task.space, task.estimator.get_params(), dict(tune.settings or ())))

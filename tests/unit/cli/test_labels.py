@@ -1,11 +1,8 @@
 """The command with labelled rows: ordered levels of features, numbers and classes of pairs."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,17 +17,11 @@ from skpref.gp.relevance import features_share_scales
 from skpref.kernels import Linear
 from tests.unit.cli.answers import assert_refused, rows_of, write
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
-
 QUICK = ("--trials", "1", "--folds", "2", "--no-mlflow")
 WORDS = ("low", "middle", "high")
 
 
-def grades_text(label: str = "label", words: tuple[str, ...] = ("1", "2", "3"), n: int = 45) -> str:
+def grades_text(label="label", words=("1", "2", "3"), n=45):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, 2))
     level = np.digitize(x[:, 0], [-0.5, 0.5])
@@ -38,7 +29,7 @@ def grades_text(label: str = "label", words: tuple[str, ...] = ("1", "2", "3"), 
     return f"id,size,noise,person,{label}\n" + "\n".join(rows) + "\n"
 
 
-def pairs_text(*, binary: bool = False) -> str:
+def pairs_text(*, binary=False):
     rng = np.random.default_rng(0)
     lines = ["user,item,rating"]
     for u in range(12):
@@ -49,13 +40,12 @@ def pairs_text(*, binary: bool = False) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def folder(tmp_path):
     write(tmp_path / "grades.csv", grades_text())
     return tmp_path
 
 
-def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ordered_levels(folder, capsys):
     write(folder / "grades.csv", grades_text("grade", WORDS))
     asked = ["tune", "grades.csv", "--model", "ordinal", "--label", "grade", "--levels", ",".join(WORDS)]
     assert main([*asked, "--group", "person", *QUICK]) == 0
@@ -92,13 +82,11 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         (Linear(np.array([1.0]), "fixed"), True),
     ],
 )
-def test_kernels_that_learn_nothing_about_single_features(kernel: Any, *, shared: bool) -> None:
+def test_kernels_that_learn_nothing_about_single_features(kernel, *, shared):
     assert features_share_scales(kernel) is shared
 
 
-def test_constant_features_and_learnt_scales_are_not_said_to_be_shared(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_constant_features_and_learnt_scales_are_not_said_to_be_shared(folder, capsys):
     rows = [(1, 2, k % 3) for k in range(30)], [(k % 7, k % 7, 0.1 * k) for k in range(30)]
     for model, lines in zip(("ordinal", "svgp"), rows, strict=True):
         write(folder / "alike.csv", "a,b,label\n" + "".join(f"{a},{b},{y}\n" for a, b, y in lines))
@@ -109,7 +97,7 @@ def test_constant_features_and_learnt_scales_are_not_said_to_be_shared(
 
 
 @pytest.mark.slow
-def test_few_settings_are_tried_once_each(folder: Path) -> None:
+def test_few_settings_are_tried_once_each(folder):
     options = ["--trials", "30", "--folds", "2", "--no-mlflow", "--features", "size, noise"]
     assert main(["tune", "grades.csv", "--model", "ordinal", *options]) == 0
     trials = rows_of(folder / "skpref-out" / "trials.csv")
@@ -117,7 +105,7 @@ def test_few_settings_are_tried_once_each(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_machines(folder: Path, capsys: pytest.CaptureFixture[str], *, binary: bool) -> None:
+def test_machines(folder, capsys, *, binary):
     write(folder / "pairs.csv", pairs_text(binary=binary))
     assert main(["tune", "pairs.csv", "--model", "fm-classifier" if binary else "fm", *QUICK]) == 0
     out, _ = capsys.readouterr()
@@ -131,7 +119,7 @@ def test_machines(folder: Path, capsys: pytest.CaptureFixture[str], *, binary: b
     assert model.predict([["u1", "i9"], ["an unseen user", "i0"]]).shape == (2,)
 
 
-def test_machines_of_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_machines_of_levels(folder, capsys):
     rng = np.random.default_rng(0)
     pairs = [(u, i, 0.5 * round(2 * min(max(3 + 0.8 * (u % 3 - i % 4) + 0.5 * rng.normal(), 2), 4)))
              for u in range(14) for i in range(10)]  # fmt: skip
@@ -158,15 +146,12 @@ def test_machines_of_levels(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert ranked[0]["std"] == pytest.approx(np.sqrt(p @ (model.classes_ - expected[0]) ** 2))
 
 
-def test_levels_of_machines_may_be_words(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_levels_of_machines_may_be_words(folder, capsys, monkeypatch, refuses):
     rows = [(u, i, ("bad", "fair", "good")[(u + i) % 3]) for u in range(6) for i in range(6)]
     write(folder / "words.csv", "user,item,rating\n" + "".join(f"u{u},i{i},{word}\n" for u, i, word in rows))
     asked = ["fit", "words.csv", "--model", "fm-ordinal", "--set", "inference=gibbs", "--set", "max_iter=10"]
     asked += ["--set", "burn_in=2", "--out", "m.skpref"]
-    assert main(asked) == 2
-    assert "expected a number (or name all levels, low to high, by --levels), got 'bad'" in capsys.readouterr().err
+    refuses(asked, "expected a number (or name all levels, low to high, by --levels), got 'bad'")
     assert main([*asked, "--levels", "bad,fair,good"]) == 0
     assert load(folder / "m.skpref").classes_.tolist() == ["bad", "fair", "good"]
     monkeypatch.setattr("sys.stdin", io.StringIO("good\nbad\nq\n"))
@@ -176,11 +161,10 @@ def test_levels_of_machines_may_be_words(
     capsys.readouterr()
     assert main(["rank", "m.skpref", "--user", "u1", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)[0]) == {"rank", "id", "expected_place", "std"}  # 1 is the lowest
-    assert main([*asked, "--levels", "bad,fair,good", "--set", "class_order=good,bad"]) == 2
-    assert "--set class_order: use --levels" in capsys.readouterr().err
+    refuses([*asked, "--levels", "bad,fair,good", "--set", "class_order=good,bad"], "--set class_order: use --levels")
 
 
-BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
+BAD = {
     "typo": (grades_text("lable"), (), "there is no column 'label'; did you mean 'lable'.*Found: id, size"),
     "text": (grades_text(), (), r"line 2, column 'person': expected a number \(features are numeric; choose by --feat"),
     "words": (
@@ -196,17 +180,13 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "halves": (grades_text(words=("1", "1.5", "2")), ("--group", "person"), "levels are whole numbers"),
     "missing": (grades_text() + "r,1,1,p,\n", ("--group", "person"), "line 47, column 'label': a number is missing"),
     "few": (grades_text(n=9), ("--group", "person"), "9 rows; at least 10 are needed"),
-    "no weight": (
-        "x,label,weight\n" + "1,1,0\n2,2,0\n",
-        ("--weight", "weight"),
-        "column 'weight': all weights are zero",
-    ),
+    "no weight": ("x,label,weight\n" + "1,1,0\n2,2,0\n", ("--weight", "weight"), "column 'weight': all weights are"),
     "one": (grades_text(), ("--holdout", "one"), "--holdout one is for ratings"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_complaints_name_file_line_and_column(folder, case, capsys):
     text, more, message = BAD[case]
     write(folder / "grades.csv", text)
     assert_refused(["tune", "grades.csv", "--model", "ordinal", *QUICK, *more], message, capsys)
@@ -215,17 +195,17 @@ def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: p
 class Constant:
     """Predicts one value, or one probability."""
 
-    def __init__(self, value: float) -> None:
+    def __init__(self, value):
         self.value = value
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
+    def predict(self, X):
         return np.full(len(X), self.value)
 
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+    def predict_proba(self, X):
         return np.tile([1 - self.value, self.value], (len(X), 1))
 
 
-def test_losses_by_hand() -> None:
+def test_losses_by_hand():
     X, weight = np.zeros((3, 1)), np.array([1.0, 1.0, 2.0])
     levels, numbers, classes = np.array([0, 1, 3]), np.array([0.0, 1.0, 3.0]), np.array([0, 1, 1])
     for report, value, y, loss in (
@@ -237,11 +217,11 @@ def test_losses_by_hand() -> None:
         assert figures.values[report.metric] == pytest.approx(loss)
 
 
-def folds_of(rows: Rows) -> list[Any]:
+def folds_of(rows):
     return make_folds(rows, 4, 0, are_levels=True)
 
 
-def test_folds_of_levels_have_them_in_proportion() -> None:
+def test_folds_of_levels_have_them_in_proportion():
     y = np.repeat([0, 1, 2], [20, 8, 1])  # the last one is too rare for a part of its own in each fold
     parts = folds_of(Rows(np.zeros((29, 1)), y, np.ones(29)))
     assert [np.bincount(y[test], minlength=3)[:2].tolist() for _, test in parts] == [[5, 2]] * 4
@@ -252,7 +232,7 @@ def test_folds_of_levels_have_them_in_proportion() -> None:
 
 # --------------------------------------------------------------------------------------------------------------- sparse
 @pytest.mark.parametrize("model", ["svgp", "svgp-classifier"])
-def test_numbers_and_classes_of_features(folder: Path, capsys: pytest.CaptureFixture[str], model: str) -> None:
+def test_numbers_and_classes_of_features(folder, capsys, model):
     rng = np.random.default_rng(0)
     # A line without noise would hardly tell which feature it depends on: nothing but a long length-scale fits it.
     numbers = [(a, b, round(2.0 * a + 0.3 * e, 3)) for a, b, e in rng.normal(size=(60, 3))]
@@ -269,7 +249,7 @@ def test_numbers_and_classes_of_features(folder: Path, capsys: pytest.CaptureFix
     assert len(rows_of(folder / "predicted.csv")) == 60
 
 
-def test_three_classes_are_too_many(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_classes_are_too_many(folder, capsys):
     assert main(["tune", "grades.csv", "--model", "svgp-classifier", *QUICK, "--features", "size,noise"]) == 2
     assert re.search(
         r"column 'label': two classes are needed; got 3: 1, 2, 3; for ordered levels", capsys.readouterr().err

@@ -1,14 +1,10 @@
 """Files of comparisons as they are downloaded: layouts, names of columns, compression, JSON, encodings."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,31 +23,26 @@ STRENGTH = {"claude": 3, "gpt": 2, "llama": 1, "gemma": 0}
 LABELS = [0.5 if abs(STRENGTH[a] - STRENGTH[b]) == 1 and a > b else float(STRENGTH[a] > STRENGTH[b]) for a, b in PAIRS]
 
 
-def csv_text(names: str, rows: list[tuple[Any, ...]], separator: str = ",") -> str:
+def csv_text(names, rows, separator=","):
     lines = [names.split(","), *rows]
     return "".join(separator.join(map(str, line)) + "\n" for line in lines)
 
 
-def rows_of(*words: str, more: str = "") -> list[tuple[Any, ...]]:
+def rows_of(*words, more=""):
     """Comparisons with words for left, right and tie."""
     by_label = dict(zip((1.0, 0.0, 0.5), words, strict=True))
     return [(a, b, by_label[y], more) for (a, b), y in zip(PAIRS, LABELS, strict=True)]
 
 
-def fit(text: str | bytes, *options: str, name: str = "votes.csv") -> Any:
+def fit(text, *options, name="votes.csv"):
     """Return the model that the command fits to a file."""
     Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
     assert main(["fit", name, "--set", "max_iter=3", "--set", "tol=1.0", *options]) == 0
     return load("model.skpref")
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
-def utilities() -> Any:
+def utilities():
     return fit(csv_text("left,right,label", [(a, b, y) for (a, b), y in zip(PAIRS, LABELS, strict=True)])).utility()
 
 
@@ -96,13 +87,13 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_gives_the_same_model(layout: str, utilities: Any) -> None:
+def test_every_layout_gives_the_same_model(layout, utilities):
     names, rows, options = LAYOUTS[layout]
     names = names.replace("goals", "hg,ag")
     assert np.array_equal(fit(csv_text(names, rows), *options).utility(), utilities)
 
 
-def test_users_and_weights_have_other_names() -> None:
+def test_users_and_weights_have_other_names():
     rows = [(*row[:3], f"judge{k % 3}", 1 + k % 2) for k, row in enumerate(rows_of("a", "b", "tie"))]
     text = csv_text("model_a,model_b,winner,judge,n", rows)
     model = fit(text, "--model", "crowd", "--user", "judge", "--weight", "n")
@@ -112,7 +103,7 @@ def test_users_and_weights_have_other_names() -> None:
     assert main(["fit", "votes.csv", "--weight", "n"]) == 2
 
 
-def test_json_and_gzip_and_standard_input(utilities: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_and_gzip_and_standard_input(utilities, monkeypatch):
     records = [{"model_a": a, "model_b": b, "winner": w, "turns": [1]} for a, b, w, _ in rows_of("a", "b", "tie")]
     lines = "".join(json.dumps(record) + "\n" for record in records)
     assert np.array_equal(fit(lines, name="votes.jsonl").utility(), utilities)
@@ -125,7 +116,7 @@ def test_json_and_gzip_and_standard_input(utilities: Any, monkeypatch: pytest.Mo
     assert np.array_equal(load("model.skpref").utility(), utilities)
 
 
-def test_files_without_names_with_other_separators_and_encodings(utilities: Any) -> None:
+def test_files_without_names_with_other_separators_and_encodings(utilities):
     rows = [
         (a.replace("claude", "clâude"), b.replace("claude", "clâude"), *rest) for a, b, *rest in rows_of("1", "2", "x")
     ]
@@ -140,7 +131,7 @@ def test_files_without_names_with_other_separators_and_encodings(utilities: Any)
     assert sheet.lines[0] == 1
 
 
-def test_predict_remembers_the_columns_that_the_model_was_learnt_from(capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_remembers_the_columns_that_the_model_was_learnt_from(capsys):
     rows = [(*row[:3], f"judge {i % 3}") for i, row in enumerate(rows_of("one", "two", "tie"))]
     text = csv_text("one,two,winner,judge", rows)
     fit(text, "--left", "one", "--right", "two", "--model", "crowd", "--user", "judge")
@@ -165,7 +156,7 @@ def test_predict_remembers_the_columns_that_the_model_was_learnt_from(capsys: py
     assert json.loads(capsys.readouterr().out)[0]["probability_left"] == answers[0]["probability_left"]
 
 
-def test_exports_of_qualtrics_have_two_more_lines_of_names(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exports_of_qualtrics_have_two_more_lines_of_names(capsys, refuses):
     rows = [(a, b, y) for (a, b), y in zip(PAIRS, LABELS, strict=True)]
     plain = fit(csv_text("left,right,label", rows)).utility()
     head = 'left,right,label\n"First, ""A""\nor B?",B,Which?\n"{""ImportId"":""QID1""}","{""ImportId"":""Q2""}",x\n'
@@ -179,11 +170,10 @@ def test_exports_of_qualtrics_have_two_more_lines_of_names(capsys: pytest.Captur
     assert len(json.loads(seen.out)) == len(rows)
     assert note in seen.err
     Path("votes.csv").write_text(head, "utf-8")
-    assert main(["fit", "votes.csv"]) == 2
-    assert "no rows" in capsys.readouterr().err
+    refuses(["fit", "votes.csv"], "no rows")
 
 
-def test_predict_has_the_probability_of_a_tie(capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_has_the_probability_of_a_tie(capsys):
     fit(csv_text("model_a,model_b,winner,x", rows_of("a", "b", "tie")), "--set", "likelihood=probit-ties")
     capsys.readouterr()
     assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
@@ -192,7 +182,7 @@ def test_predict_has_the_probability_of_a_tie(capsys: pytest.CaptureFixture[str]
         assert row["probability_left"] == pytest.approx(row["p_left"] / (row["p_left"] + row["p_right"]))
 
 
-def test_ranks_are_printed_in_elo_points(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ranks_are_printed_in_elo_points(capsys):
     fit(csv_text("model_a,model_b,winner,turn", rows_of("a", "b", "tie")))
     capsys.readouterr()
     assert main(["rank", "model.skpref", "--scale", "elo"]) == 0
@@ -209,7 +199,7 @@ HOME = csv_text(
 
 
 @pytest.mark.filterwarnings("ignore:covariate .* is never negative")
-def test_covariates_are_columns_or_differences(capsys: pytest.CaptureFixture[str]) -> None:
+def test_covariates_are_columns_or_differences(capsys):
     names = "home,length_a-length_b,x-y"
     model = fit(HOME, "--covariates", names)
     table = capsys.readouterr().out.split("Effects of one unit more on the left side")[1].splitlines()
@@ -238,7 +228,7 @@ def test_covariates_are_columns_or_differences(capsys: pytest.CaptureFixture[str
     assert "there is no column 'length_a-length_b'" in err
 
 
-def test_a_crowd_has_covariates(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_crowd_has_covariates(capsys):
     lines = HOME.splitlines()
     text = "\n".join(f"{line},{'user' if k == 0 else f'j{k % 3}'}" for k, line in enumerate(lines)) + "\n"
     model = fit(text, "--model", "crowd", "--covariates", "home,length_a-length_b", "--set", "n_factors=0")
@@ -255,7 +245,7 @@ def test_a_crowd_has_covariates(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) != with_home
 
 
-def test_a_crowd_has_groups(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_crowd_has_groups(capsys):
     lines = HOME.splitlines()
     names = ["user,category", *(f"j{k % 3},{'code' if k % 2 else 'chat'}" for k in range(1, len(lines)))]
     text = "\n".join(f"{line},{more}" for line, more in zip(lines, names, strict=True)) + "\n"
@@ -285,7 +275,7 @@ def test_a_crowd_has_groups(capsys: pytest.CaptureFixture[str]) -> None:
         assert message in capsys.readouterr().err
 
 
-def test_groups_and_covariates_are_learnt_together(capsys: pytest.CaptureFixture[str]) -> None:
+def test_groups_and_covariates_are_learnt_together(capsys):
     rows = [(*row[:3], f"j{k % 3}", "ab"[k % 2], (k % 5) - 2) for k, row in enumerate(rows_of("a", "b", "tie"))]
     text = csv_text("model_a,model_b,winner,judge,kind,home", rows)
     options = ("--model", "crowd", "--user", "judge", "--groups", "kind", "--covariates", "home")
@@ -298,7 +288,7 @@ def test_groups_and_covariates_are_learnt_together(capsys: pytest.CaptureFixture
     assert_allclose(p, model.predict_proba(X)[:, 1], rtol=1e-9)
 
 
-def test_covariates_of_winners_follow_the_sides() -> None:
+def test_covariates_of_winners_follow_the_sides():
     rows = [("a", "b", 1), ("b", "a", 1), ("a", "c", 2), ("c", "b", 3)] * 10
     Path("votes.csv").write_text(csv_text("winner,loser,home", rows), "utf-8")
     read_rows = read(parse(["tune", "votes.csv", "--covariates", "home"])).rows
@@ -313,7 +303,7 @@ def test_covariates_of_winners_follow_the_sides() -> None:
     assert len(of_crowd.folds(of_crowd.rows, 2, 0)) == 2
 
 
-def test_tune_tries_the_order_effect_and_ties_and_keeps_covariates(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tune_tries_the_order_effect_and_ties_and_keeps_covariates(capsys):
     Path("votes.csv").write_text(HOME + HOME.split("\n", 1)[1], "utf-8")
     options = ["--covariates", "home", "--trials", "2", "--folds", "2", "--no-mlflow", "--out", "out"]
     task = read(parse(["tune", "votes.csv", *options]))
@@ -329,79 +319,51 @@ def test_tune_tries_the_order_effect_and_ties_and_keeps_covariates(capsys: pytes
 
 
 ARENA = csv_text("model_a,model_b,winner,turn", rows_of("a", "b", "tie"))
-REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
+REFUSED = {
     "neither": (
         ARENA + "gpt,llama,gpt-9,\n",
         (),
         "votes.csv, line 14, column 'winner': winner 'gpt-9' is neither of the items 'gpt' and 'llama'",
     ),
-    "a score": (
-        ARENA + "gpt,llama,2:1,\n",
-        (),
-        "winner '2:1' is a score; --score reads scores",
-    ),
+    "a score": (ARENA + "gpt,llama,2:1,\n", (), "winner '2:1' is a score; --score reads scores"),
     "no score": (
         "left,right,result\na,b,2-1\nb,a,\n",
         ("--score", "result"),
         "line 3, column 'result': a score is missing; --missing drop leaves such rows out",
     ),
     "typo": (ARENA, ("--winner", "winer"), "there is no column 'winer'; did you mean 'winner'?"),
-    "two answers": (
-        ARENA,
-        ("--winner", "winner", "--score", "turn"),
-        "--score says what a row holds; leave --winner out",
-    ),
+    "two answers": (ARENA, ("--winner", "winner", "--score", "turn"), "--score says what a row holds; leave --winner"),
     "loser and left": (ARENA, ("--loser", "model_b", "--left", "model_a"), "leave --left out"),
     "no contest": (ARENA, ("--rank", "turn"), "--rank needs --contest COLUMN, which tells rankings"),
-    "contest and winner": (
-        ARENA,
-        ("--contest", "turn", "--winner", "winner"),
-        "--contest says what a row holds; leave --winner out",
-    ),
+    "contest and winner": (ARENA, ("--contest", "turn", "--winner", "winner"), "--contest says what a row holds"),
     "no ranks": ("race,item,place\n1,a,1\n", ("--contest", "race"), "there is no column 'rank'"),
     "no offer": (ARENA, ("--chosen", "winner"), "--chosen needs --offered A,B"),
     "three scores": (ARENA, ("--score", "a,b,c"), "--score takes one or two columns; got 3"),
     "covariates": (HOME, ("--covariates", "hom"), "there is no column 'hom'; did you mean 'home'? It was asked for by"),
     "difference": (HOME, ("--covariates", "home-away"), "there is no column 'home-away'"),
-    "words": (
-        HOME,
-        ("--covariates", "winner"),
-        "column 'winner': this column has another meaning; --covariates must name another",
-    ),
+    "words": (HOME, ("--covariates", "winner"), "column 'winner': this column has another meaning; --covariates must"),
     "of rankings": (
         HOME,
         ("--covariates", "home", "--ranking", "model_a,model_b"),
         '--covariates home: expected a pattern of 2 columns, one for each of model_a, model_b, such as "price_*"',
     ),
-    "encoding": (
-        ARENA.replace("gpt", "gépt").encode("latin-1"),
-        (),
-        "name its encoding by --encoding, such as latin-1",
-    ),
+    "encoding": (ARENA.replace("gpt", "gépt").encode("latin-1"), (), "name its encoding by --encoding, such as"),
     "no encoding": (ARENA, ("--encoding", "klingon"), "'klingon' is no encoding"),
     "separator": (ARENA, ("--separator", "ab"), "'ab' is not one character, nor one of tab"),
     "json": ('{"left": 1}\n{"left"\n', (), "votes.csv, line 2: cannot be read as JSON"),
     "json list": ("[1, 2]", (), "votes.csv, record 1: expected an object of JSON, such as {'left': 'a'}"),
-    "for comparisons": (
-        ARENA,
-        ("--model", "m3f", "--winner", "x"),
-        "is for --model gppl or crowd, not for m3f",
-    ),
+    "for comparisons": (ARENA, ("--model", "m3f", "--winner", "x"), "is for --model gppl or crowd, not for m3f"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_read_is_refused_in_a_line(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_read_is_refused_in_a_line(case, refuses):
     text, options, message = REFUSED[case]
     Path("votes.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
-    with suppress(SystemExit):  # of argparse
-        assert main(["fit", "votes.csv", *options]) == 2
-    said = capsys.readouterr().err.strip()
-    assert message in said
-    assert "Traceback" not in said
+    refuses(["fit", "votes.csv", *options], message)
 
 
-def test_rows_that_cannot_be_used_are_left_out_on_request(capsys: pytest.CaptureFixture[str], utilities: Any) -> None:
+def test_rows_that_cannot_be_used_are_left_out_on_request(capsys, utilities, refuses):
     rows = [(*row[:3], 10 * k, k % 5) for k, row in enumerate(rows_of("a", "b", "tie"))]
     incomplete = [("gpt", "", "a", 1, 1), ("gpt", "llama", "", 1, 1), ("gpt", "llama", "a", "", 1)]
     text = csv_text("model_a,model_b,winner,length_a,length_b", [*rows, *incomplete, ("gpt", "gpt", "tie", 1, 2)])
@@ -418,26 +380,22 @@ def test_rows_that_cannot_be_used_are_left_out_on_request(capsys: pytest.Capture
         ("--on-self", "is compared with itself (columns 'model_a' and 'model_b'); --on-self drop leaves such rows out"),
     ):
         capsys.readouterr()
-        assert main(["fit", "votes.csv", "--on-self" if name == "--missing" else "--missing", "drop"]) == 2
-        assert message in capsys.readouterr().err
+        refuses(["fit", "votes.csv", "--on-self" if name == "--missing" else "--missing", "drop"], message)
     Path("votes.csv").write_text(csv_text("model_a,model_b,winner", [("x", "x", "tie")]), "utf-8")
-    assert main(["fit", "votes.csv", *options]) == 2
-    assert "all rows are left out: 1 with one item twice" in capsys.readouterr().err
+    refuses(["fit", "votes.csv", *options], "all rows are left out: 1 with one item twice")
 
 
-def test_numbers_with_a_decimal_comma(capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_with_a_decimal_comma(refuses):
     numbers = ["1,5", "-0,25", "1.234,5", "2", "1.234", "1,5E-02"]
     Path("votes.csv").write_text("x;label\n" + "".join(f"{number};{k % 2}\n" for k, number in enumerate(numbers)))
     sheet = read_sheet(Path("votes.csv"), Text(decimal=","))
     assert sheet.numbers("x").tolist() == [1.5, -0.25, 1234.5, 2.0, 1234.0, 0.015]
-    assert main(["fit", "votes.csv", "--model", "ordinal"]) == 2
-    assert "got '1,5'; a comma before the decimals is read by --decimal ," in capsys.readouterr().err
+    refuses(["fit", "votes.csv", "--model", "ordinal"], "got '1,5'; a comma before the decimals is read by --decimal ,")
     Path("votes.csv").write_text("x;label\n1.5;1\n2;0\n")
-    assert main(["fit", "votes.csv", "--model", "ordinal", "--decimal", ","]) == 2
-    assert "got '1.5'; by --decimal , a comma is before the decimals" in capsys.readouterr().err
+    refuses(["fit", "votes.csv", "--model", "ordinal", "--decimal", ","], "got '1.5'; by --decimal , a comma is")
 
 
-def test_a_decimal_comma_in_all_files(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_decimal_comma_in_all_files(refuses):
     labels = [str(y).replace(".", ",") for y in LABELS]
     text = csv_text("left;right;label", [(f"{a};{b};{y}",) for (a, b), y in zip(PAIRS, labels, strict=True)])
     items = csv_text("id;price", [(f"{name};{price}",) for name, price in STRENGTH.items()])
@@ -445,8 +403,7 @@ def test_a_decimal_comma_in_all_files(capsys: pytest.CaptureFixture[str]) -> Non
     model = fit(text, "--items", "items.csv", "--decimal", ",")
     assert model.items.features.min() == -2.5
     assert main(["rank", "model.skpref", "items.csv", "--decimal", ","]) == 0
-    assert main(["rank", "model.skpref", "items.csv"]) == 2
-    assert "got '-2,5'; a comma before the decimals is read by --decimal ," in capsys.readouterr().err
+    refuses(["rank", "model.skpref", "items.csv"], "got '-2,5'; a comma before the decimals is read by --decimal ,")
     contests = csv_text("race;item;rank", [("1;gpt;1,5",), ("1;llama;2,5",), ("1;claude;dnf",)])
     model = fit(contests, "--contest", "race", "--decimal", ",", "--missing", "drop")
     assert model.rank().id.tolist() == ["gpt", "llama"]
@@ -461,7 +418,7 @@ def test_a_decimal_comma_in_all_files(capsys: pytest.CaptureFixture[str]) -> Non
     assert ',"-2,5",' in Path("answered.csv").read_text().splitlines()[1]  # no formula, hence no apostrophe
 
 
-def test_what_to_do_next_names_items_only_where_they_have_features(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_to_do_next_names_items_only_where_they_have_features(capsys):
     fit(csv_text("model_a,model_b,winner,turn", rows_of("a", "b", "tie")))
     assert "Rank the items:   skpref rank model.skpref\n" in capsys.readouterr().out
 
@@ -475,7 +432,7 @@ TEAMS = "home 1,home 2,away 1,away 2,won,when\n" + "".join(
 SIDES = "--left", "home 1,home 2", "--right", "away 1, away 2", "--label", "won"
 
 
-def test_sides_may_be_teams(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sides_may_be_teams(capsys):
     model = fit(TEAMS, *SIDES, "--time", "when")
     cells = [line.split(",") for line in TEAMS.splitlines()[1:]]
     frame = np.array([[*line[:4], line[5]] for line in cells], dtype=object)
@@ -495,7 +452,7 @@ def test_sides_may_be_teams(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the model knows no item 'mistral'" in capsys.readouterr().err
 
 
-def test_features_and_mistakes_of_teams(capsys: pytest.CaptureFixture[str]) -> None:
+def test_features_and_mistakes_of_teams(capsys, refuses):
     Path("items.csv").write_text("id,size\ngpt,3\nclaude,6\nllama,\ngemma,5\n", "utf-8")
     model = fit(TEAMS, *SIDES, "--items", "items.csv", "--missing", "drop")
     assert "10 comparisons are of items without features" in capsys.readouterr().err
@@ -506,5 +463,4 @@ def test_features_and_mistakes_of_teams(capsys: pytest.CaptureFixture[str]) -> N
         (("--model", "crowd", "--user", "when"), "names the players of teams, which are for --model gppl"),
         (("--right", "away 1,away 3"), "there is no column 'away 3'"),
     ):
-        assert main(["fit", "votes.csv", *SIDES, *more]) == 2
-        assert message in capsys.readouterr().err
+        refuses(["fit", "votes.csv", *SIDES, *more], message)

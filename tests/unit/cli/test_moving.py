@@ -1,10 +1,7 @@
 """``--time``: utilities that move in time, from the file to the ranking at any date."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +17,8 @@ SIDES = ["--left", "home", "--right", "away", "--score", "score"]
 
 
 @pytest.fixture(autouse=True)
-def games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
+def games(tmp_path):
     """Write games of four teams, of which the first becomes the last."""
-    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     home = rng.integers(0, 4, 300)
     away, day, rest = (home + rng.integers(1, 4, 300)) % 4, rng.integers(0, 600, 300), rng.integers(-2, 3, 300)
@@ -38,23 +34,21 @@ def games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     return frame
 
 
-def fit(*more: str) -> GPPLClassifier:
+def fit(*more):
     assert main(["fit", "games.csv", *SIDES, *more, "--set", "dynamics=drift"]) == 0
-    model: GPPLClassifier = load("model.skpref")
+    model = load("model.skpref")
     return model
 
 
-def printed(capsys: pytest.CaptureFixture[str], *command: str) -> list[dict[str, Any]]:
+def printed(capsys, *command):
     capsys.readouterr()
     assert main([*command, "--json"]) == 0
-    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    rows = json.loads(capsys.readouterr().out)
     return rows
 
 
 @pytest.mark.parametrize("time", ["date", "day"])
-def test_the_consensus_of_a_crowd_moves(
-    time: str, games: pd.DataFrame, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_consensus_of_a_crowd_moves(time, games, capsys, monkeypatch):
     monkeypatch.setattr("skpref.gp.crowd.timeline._MOST_STEPS", 6)
     games.assign(judge=[f"j{k % 5}" for k in range(300)]).to_csv("judged.csv", index=False)
     assert main(["fit", "judged.csv", *SIDES, "--user", "judge", "--time", time, "--model", "crowd"]) == 0
@@ -69,9 +63,7 @@ def test_the_consensus_of_a_crowd_moves(
 
 
 @pytest.mark.parametrize(("time", "active"), [("date", "100D"), ("day", "100")])
-def test_items_that_ended_can_be_left_out_of_a_ranking(
-    time: str, active: str, games: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_items_that_ended_can_be_left_out_of_a_ranking(time, active, games, capsys, refuses):
     early = games["day"] < games["day"].max() - 200
     games[early | ~(games[["home", "away"]] == "ajax").any(axis=1)].to_csv("games.csv", index=False)
     fit("--time", time)
@@ -79,17 +71,13 @@ def test_items_that_ended_can_be_left_out_of_a_ranking(
     assert len(printed(capsys, "rank", "model.skpref", "--active", active)) == 3
     assert main(["rank", "model.skpref", "--active", active]) == 0
     assert f"Ranking, active within {active} (3)" in capsys.readouterr().out
-    assert main(["rank", "model.skpref", "--active", "often"]) == 2
-    assert "active" in capsys.readouterr().err
+    refuses(["rank", "model.skpref", "--active", "often"], "active")
     assert main(["fit", "games.csv", *SIDES]) == 0
-    assert main(["rank", "model.skpref", "--active", active]) == 2
-    assert "--at and --active are for models that were learnt with --time" in capsys.readouterr().err
+    refuses(["rank", "model.skpref", "--active", active], "--at and --active are for models that were learnt with")
 
 
 @pytest.mark.parametrize("time", ["date", "day"])
-def test_fit_predict_and_rank_are_those_of_python(
-    time: str, games: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fit_predict_and_rank_are_those_of_python(time, games, capsys):
     fit("--time", time, "--covariates", "rest")
     assert f"time = {time}" in capsys.readouterr().out
     columns = {"left": "home", "right": "away", "time": time, "covariates": ["rest"]}
@@ -109,20 +97,17 @@ def test_fit_predict_and_rank_are_those_of_python(
     assert f"Ranking at {at} (4)" in capsys.readouterr().out
 
 
-def test_a_year_is_its_first_day(games: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_year_is_its_first_day(games, capsys, refuses):
     fit("--time", "date")
     assert printed(capsys, "rank", "model.skpref", "--at", "2023") == printed(
         capsys, "rank", "model.skpref", "--at", "2023-01-01"
     )
     assert main(["rank", "model.skpref", "--at", "2023"]) == 0
     assert "Ranking at 2023-01-01 (4)" in capsys.readouterr().out
-    assert main(["rank", "model.skpref", "--at", "20.5"]) == 2
-    assert "--at must be a date such as 2024-05-31" in capsys.readouterr().err
+    refuses(["rank", "model.skpref", "--at", "20.5"], "--at must be a date such as 2024-05-31")
 
 
-def test_a_file_without_covariates_is_predicted_without_differences(
-    games: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_without_covariates_is_predicted_without_differences(games, capsys):
     fit("--time", "date", "--covariates", "rest")
     games.assign(rest=0).head().to_csv("zeros.csv", index=False)
     games[["home", "away", "date"]].rename(columns={"date": "when"}).head().to_csv("few.csv", index=False)
@@ -131,7 +116,7 @@ def test_a_file_without_covariates_is_predicted_without_differences(
     assert [row["probability_left"] for row in few] == [row["probability_left"] for row in zeros]
 
 
-def test_tune_searches_what_moving_utilities_have(games: pd.DataFrame) -> None:
+def test_tune_searches_what_moving_utilities_have(games):
     options = ["tune", "games.csv", *SIDES, "--covariates", "rest", "--time", "date"]
     task = read(parse(options))
     assert task.names == ("home", "away", "rest", "date")
@@ -143,7 +128,7 @@ def test_tune_searches_what_moving_utilities_have(games: pd.DataFrame) -> None:
     assert "scale_prior__rate" in default_space(GPPLClassifier())
 
 
-def test_dates_of_files_have_the_day_first(games: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dates_of_files_have_the_day_first(games, capsys):
     wanted = fit("--time", "date")
     games.assign(date=pd.to_datetime(games.date).dt.strftime("%d.%m.%Y")).to_csv("games.csv", index=False)
     capsys.readouterr()
@@ -154,9 +139,7 @@ def test_dates_of_files_have_the_day_first(games: pd.DataFrame, capsys: pytest.C
     np.testing.assert_allclose(found.utility(), wanted.utility(), rtol=1e-9)
 
 
-def test_tune_to_rank(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("optuna")
-    pytest.importorskip("matplotlib")
+def test_tune_to_rank(capsys):
     options = ["--time", "date", "--set", "dynamics=drift", "--time-split", "date", "--trials", "1", "--folds", "2"]
     assert main(["tune", "games.csv", *SIDES, *options, "--no-mlflow"]) == 0
     assert Path("skpref-out/curves.png").exists()
@@ -166,7 +149,7 @@ def test_tune_to_rank(capsys: pytest.CaptureFixture[str]) -> None:
     assert (first["id"], last["id"]) == ("ajax", "derby")
 
 
-def test_rankings_of_one_row_have_its_time() -> None:
+def test_rankings_of_one_row_have_its_time():
     Path("races.csv").write_text("first,second,third,day\nx,y,z,1\ny,x,z,2\nz,x,y,4\n", "utf-8")
     task = read(parse(["fit", "races.csv", "--ranking", "first,second,third", "--time", "day"]))
     assert task.rows.X.tolist() == [["x", "y", "z", 1.0], ["y", "x", "z", 2.0], ["z", "x", "y", 4.0]]
@@ -186,49 +169,40 @@ def test_rankings_of_one_row_have_its_time() -> None:
         (["predict", "model.skpref", "none.csv"], "The model was learnt with --time; name the column of times by"),
         (["predict", "model.skpref", "games.csv", "--time", "day"], "are numbers, and those of fit were dates"),
         (["rank", "model.skpref", "--at", "31.12.2022"], "--at must be a date"),
-        (
-            ["rank", "still.skpref", "--at", "2022-12-31"],
-            "--at and --active are for models that were learnt with --time",
-        ),
+        (["rank", "still.skpref", "--at", "2022-12-31"], "--at and --active are for models that were learnt with"),
         (["elicit", "model.skpref"], "questions have no times, groups or teams"),
     ],
 )
-def test_mistakes_are_named(command: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_named(command, message, refuses):
     if command[0] != "fit":
         fit("--time", "date")
     assert main(["fit", "games.csv", *SIDES, "--out", "still.skpref"]) == 0
     Path("bad.csv").write_text("left,right,label,date\nx,y,1,2024-01-01\ny,x,1,31.13.2024\n", "utf-8")
     Path("gap.csv").write_text("left,right,label,date\nx,y,1,2024-01-01\ny,x,1,\n", "utf-8")
     Path("none.csv").write_text("home,away\najax,bari\n", "utf-8")
-    assert main(command) == 2
-    assert message in capsys.readouterr().err
+    refuses(command, message)
 
 
 @pytest.mark.parametrize(("form", "early"), [("%d/%m/%Y", "08/02/2022"), ("%m/%d/%Y", "02/08/2022")])
-def test_the_order_of_day_and_month_is_that_of_the_fit(
-    form: str, early: str, games: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_order_of_day_and_month_is_that_of_the_fit(form, early, games, capsys, refuses):
     wanted = fit("--time", "date")
     few = games.assign(date="2022-02-08").head(3)
     few.to_csv("few.csv", index=False)
     p, ranking = printed(capsys, "predict", "model.skpref", "few.csv"), wanted.rank(at="2022-02-08")
-    assert main(["rank", "model.skpref", "--at", early]) == 2  # either may be the day
-    assert "--at must be a date such as 2024-05-31" in capsys.readouterr().err
+    refuses(["rank", "model.skpref", "--at", early], "--at must be a date such as 2024-05-31")
     games.assign(date=pd.to_datetime(games.date).dt.strftime(form)).to_csv("games.csv", index=False)
     few.assign(date=early).to_csv("few.csv", index=False)
-    assert main(["predict", "model.skpref", "few.csv"]) == 2
-    assert "no date of the column tells which; write dates as 2024-05-31" in capsys.readouterr().err
+    refuses(["predict", "model.skpref", "few.csv"], "no date of the column tells which; write dates as 2024-05-31")
     fit("--time", "date")
     again = printed(capsys, "predict", "model.skpref", "few.csv")
     assert [row["probability_left"] for row in again] == [row["probability_left"] for row in p]
     for at in (early, "8 Feb 2022", "2022-02-08"):
         rows = printed(capsys, "rank", "model.skpref", "--at", at)
         np.testing.assert_allclose([row["utility"] for row in rows], ranking.utility, rtol=1e-9)
-    assert main(["rank", "model.skpref", "--at", "31/31/2022"]) == 2
-    assert "--at must be a date such as 2024-05-31" in capsys.readouterr().err
+    refuses(["rank", "model.skpref", "--at", "31/31/2022"], "--at must be a date such as 2024-05-31")
 
 
-def test_the_order_of_day_and_month_is_noted(games: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_order_of_day_and_month_is_noted(games, capsys):
     games.assign(date=pd.to_datetime(games.date).dt.strftime("%d/%m/%Y")).to_csv("games.csv", index=False)
     fit("--time", "date")
     games.head(3).assign(when="08/09/2022").drop(columns="date").to_csv("few.csv", index=False)

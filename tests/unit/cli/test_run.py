@@ -1,11 +1,8 @@
 """`skpref run`: a whole experiment in a TOML file, read strictly; equal files give equal digits."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +17,6 @@ from skpref.search.default_spaces import Distributions
 pytestmark = pytest.mark.usefixtures("all_candidates")  # the README prints its numbers
 
 optuna = pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -46,8 +42,7 @@ folder = "results"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def folder(tmp_path):
     rng = np.random.default_rng(0)
     pairs = [rng.choice(6, 2, replace=False).tolist() for _ in range(40)]
     rows = [f"{a},{b},{int(a + rng.normal() > b)}" for a, b in pairs]
@@ -56,13 +51,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "plan"
 
 
-def ran(folder: Path, text: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, str, str]:
+def ran(folder, text, capsys, *more):
     (folder / "experiment.toml").write_text(text, "utf-8")
     code = main(["run", str(folder / "experiment.toml"), *more])
     return code, *capsys.readouterr()
 
 
-def digits(text: str) -> Any:
+def digits(text):
     found = json.loads(text)
     for trial in found["trials"]:
         del trial["seconds"]
@@ -70,7 +65,7 @@ def digits(text: str) -> Any:
     return found
 
 
-def test_an_experiment_is_run_twice_with_equal_digits(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_experiment_is_run_twice_with_equal_digits(folder, capsys):
     text = EXPERIMENT + '\n[space]\nlikelihood = ["logit"]\nscale_prior__shape = { low = 1.0, high = 3.0 }\n'
     code, first, errors = ran(folder, text, capsys, "--json")
     assert code == 0, errors
@@ -85,7 +80,7 @@ def test_an_experiment_is_run_twice_with_equal_digits(folder: Path, capsys: pyte
     assert Path("elsewhere", "model.skpref").exists()
 
 
-def replaced(old: str, new: str) -> str:
+def replaced(old, new):
     assert old in EXPERIMENT
     return EXPERIMENT.replace(old, new)
 
@@ -102,10 +97,7 @@ def replaced(old: str, new: str) -> str:
         ("", r"the following arguments are required: DATA"),
         (replaced("[model]", "dataset = 'travellers'\n[model]"), r"unrecognized arguments: .*answers.csv"),
         (replaced("trials = 2", "trails = 2"), r"\[search\] has no key 'trails'; did you mean 'trials'"),
-        (
-            replaced("trials = 2", "likelihood = 'logit'"),
-            r"\[search\] has no key 'likelihood'; .* estimator are in \[space\]",
-        ),
+        (replaced("trials = 2", "likelihood = 'logit'"), r"\[search\] has no key 'likelihood'; .* estimator are in"),
         (replaced("trials = 2", "model = 'gppl'"), r"\[search\] has no key 'model'; write name in \[model\]"),
         (replaced("trials = 2", "winner = 'winner'"), r"\[search\] winner: this key is of section \[data\]"),
         (replaced("[model]", "trials = 2\n[model]"), r"\[data\] trials: .* of section \[search\]"),
@@ -130,34 +122,26 @@ def replaced(old: str, new: str) -> str:
             replaced('file = "data/answers.csv"', "dataset = 'travellers'").replace("gppl", "crowd"),
             r"argument --model: invalid choice: 'crowd'",
         ),
-        (
-            EXPERIMENT + "[space]\nkernal = 'ard'\n",
-            r"--set kernal: a GPPLClassifier has no such parameter; did you mean",
-        ),
+        (EXPERIMENT + "[space]\nkernal = 'ard'\n", r"--set kernal: a GPPLClassifier has no such parameter; did you"),
         (EXPERIMENT + "[space]\nscale_prior__shape = {low = 1, high = inf}\n", r"\[space\] scale_prior__shape must be"),
         (EXPERIMENT + "[space]\ninducing = 60.5\n", r"none of .* succeeded.*The 'inducing' parameter .* int"),
         (EXPERIMENT + "[space]\nlikelihood = 'cubit'\n", r"none of .* succeeded.*'probit'.*Got 'cubit'"),
-        (
-            replaced("answers.csv", "answer.csv"),
-            r"data/answer.csv: No such file or directory; did you mean 'answers.csv'\?",
-        ),
+        (replaced("answers.csv", "answer.csv"), r"answer.csv: No such file .*; did you mean 'answers.csv'\?"),
     ],
 )
-def test_what_is_no_experiment(folder: Path, capsys: pytest.CaptureFixture[str], text: str, message: str) -> None:
+def test_what_is_no_experiment(folder, capsys, text, message):
     code, _, errors = ran(folder, text, capsys)
     assert code == 2
     assert re.search(message, errors.splitlines()[-1]), errors
 
 
-def test_a_file_that_is_not_there_or_no_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "none.toml"]) == 2
-    assert "none.toml: No such file or directory" in capsys.readouterr().err
+def test_a_file_that_is_not_there_or_no_text(folder, refuses):
+    refuses(["run", "none.toml"], "none.toml: No such file or directory")
     (folder / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    assert main(["run", str(folder / "binary.toml")]) == 2
-    assert "is not a text in UTF-8" in capsys.readouterr().err
+    refuses(["run", str(folder / "binary.toml")], "is not a text in UTF-8")
 
 
-def between(name: str) -> str:
+def between(name):
     """What README.md has between two marks, without the fence."""
     found = re.search(rf"<!-- {name}:begin -->\n```\w*\n(.*?)```\n<!-- {name}:end -->", README, re.DOTALL)
     assert found is not None
@@ -165,8 +149,7 @@ def between(name: str) -> str:
 
 
 @pytest.mark.filterwarnings("ignore:The comparisons form")
-def test_readmes_experiment_gives_the_numbers_that_it_prints(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("statsmodels")
+def test_readmes_experiment_gives_the_numbers_that_it_prints(folder, capsys):
     code, out, errors = ran(folder, between("experiment"), capsys)
     assert code == 0, errors
     printed = between("printed").splitlines()
@@ -179,7 +162,7 @@ MODEL = GPPLClassifier(Table(np.arange(500.0)[:, None]))
 SPACE, PARAMS = default_space(MODEL), MODEL.get_params()
 
 
-def drawn(chosen: dict[str, Any], n: int = 30) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def drawn(chosen, n=30):
     """Settings of some trials, the first of which has the defaults, and the defaults."""
     space = Distributions(*narrowed(SPACE, PARAMS, chosen))
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
@@ -199,7 +182,7 @@ def drawn(chosen: dict[str, Any], n: int = 30) -> tuple[list[dict[str, Any]], di
         ({"max_iter": {"low": 7, "high": 8}}, {7, 8}),  # any parameter
     ],
 )
-def test_values_are_drawn_from_what_was_chosen(chosen: dict[str, Any], wanted: set[Any]) -> None:
+def test_values_are_drawn_from_what_was_chosen(chosen, wanted):
     trials, default = drawn(chosen)
     (name,) = chosen
     assert {settings[name] for settings in trials} == wanted
@@ -208,7 +191,7 @@ def test_values_are_drawn_from_what_was_chosen(chosen: dict[str, Any], wanted: s
     assert len({settings["scale_prior__rate"] for settings in trials}) > 20  # the others are as they were
 
 
-def test_whole_numbers_and_ranges() -> None:
+def test_whole_numbers_and_ranges():
     chosen = {"inducing": {"low": 60, "high": 70}, "tol": {"low": 1.0, "high": 2.0, "log": False}}
     trials, default = drawn(chosen)
     assert all(60 <= s["inducing"] <= 70 and isinstance(s["inducing"], int) for s in trials)
@@ -220,7 +203,7 @@ def test_whole_numbers_and_ranges() -> None:
     )
 
 
-def test_false_is_none_unless_a_parameter_is_true_or_false() -> None:
+def test_false_is_none_unless_a_parameter_is_true_or_false():
     space, _ = narrowed({}, {"optimizer": "auto", "item_effects": True}, {"optimizer": False, "item_effects": False})
     assert space == {"optimizer": [None], "item_effects": [False]}
 
@@ -239,6 +222,6 @@ def test_false_is_none_unless_a_parameter_is_true_or_false() -> None:
         ({"scale_prior__shape": []}, "scale_prior__shape must be a value"),
     ],
 )
-def test_what_cannot_be_drawn_from(chosen: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_drawn_from(chosen, message):
     with pytest.raises(DataError, match=message):
         narrowed(SPACE, PARAMS, chosen)

@@ -1,14 +1,10 @@
 """What is searched of comparisons: the default space of the estimator, as far as the data can answer it."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier, Table
-from skpref.cli.tasks.base import Rows, Task
+from skpref.cli.tasks.base import Rows
 from skpref.cli.tasks.compared import Compared, make_task
 from skpref.data.roles import Roles
 from skpref.search.default_spaces import Distributions
@@ -18,14 +14,7 @@ optuna = pytest.importorskip("optuna")
 RNG = np.random.default_rng(1)
 
 
-def task(
-    n_items: int = 12,
-    n_users: int = 0,
-    *,
-    features: bool = False,
-    ties: bool = False,
-    **more: Any,
-) -> Task:
+def task(n_items=12, n_users=0, *, features=False, ties=False, **more):
     """Return a task of so many items and users; the seed is 3."""
     ids = [f"i{k}" for k in range(n_items)]
     rows = [[ids[k % n_items], ids[(k + 1) % n_items]] for k in range(max(n_items, n_users))]
@@ -47,18 +36,18 @@ TASKS = {
 }
 
 
-def drawn(made: Task, n: int = 60) -> list[dict[str, Any]]:
+def drawn(made, n=60):
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     return [Distributions(made.space).suggest(study.ask()) for _ in range(n)]
 
 
-def _points(made: Task) -> dict[str, int]:
+def _points(made):
     """Inducing points of the first trial: no more than items."""
     return {"inducing": min(300, made.data.n_items)} if "inducing" in made.space else {}
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_the_first_trial_has_the_parameters_of_the_estimator(name: str) -> None:
+def test_the_first_trial_has_the_parameters_of_the_estimator(name):
     made = TASKS[name]
     params = made.estimator.get_params()
     space = Distributions(made.space, params)
@@ -70,7 +59,7 @@ def test_the_first_trial_has_the_parameters_of_the_estimator(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_settings_become_estimators(name: str) -> None:
+def test_settings_become_estimators(name):
     made = TASKS[name]
     for settings in drawn(made, 10):
         model = made.build(settings)
@@ -78,7 +67,7 @@ def test_settings_become_estimators(name: str) -> None:
         assert {key: model.get_params()[key] for key in settings} == settings
 
 
-def test_every_choice_is_drawn_and_bounded() -> None:
+def test_every_choice_is_drawn_and_bounded():
     settings = drawn(TASKS["features"])
     assert {s["kernel"] for s in settings} > {None, "additive-matern-3/2"}
     assert {s["optimizer"] for s in settings} == {"auto", "l-bfgs-b"}
@@ -86,7 +75,7 @@ def test_every_choice_is_drawn_and_bounded() -> None:
     assert all(50 <= s["inducing"] <= 120 for s in settings)
 
 
-def test_only_what_the_data_can_answer_is_asked() -> None:
+def test_only_what_the_data_can_answer_is_asked():
     plain, crowd, ties = (drawn(TASKS[name]) for name in ("plain", "crowd", "ties of a crowd"))
     assert not any({"kernel", "inducing", "item_effects"} & set(s) for s in [*plain, *crowd])
     assert all("inducing" not in s for s in drawn(task(80, features=True)))  # of few items, all are points
@@ -99,7 +88,7 @@ def test_only_what_the_data_can_answer_is_asked() -> None:
 
 
 @pytest.mark.parametrize("n_users", [0, 5])
-def test_covariates_are_columns_after_the_ids_and_left_out_in_the_report(n_users: int) -> None:
+def test_covariates_are_columns_after_the_ids_and_left_out_in_the_report(n_users):
     made = task(n_users=n_users, covariates=("home", "long"))
     first = bool(n_users) + 2
     assert {str(made.build(s).covariates) for s in drawn(made)} == {str({"home": first, "long": first + 1})}

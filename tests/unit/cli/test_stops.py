@@ -1,22 +1,17 @@
 """The command stopped by real signals: finished trials are kept and reported, and with a storage it resumes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from skpref.cli import main
 
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -79,7 +74,7 @@ PLANS = {
 
 
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], int]:
+def stopped(tmp_path_factory):
     """The folder, what each command but the last one came to, and how the process ended."""
     folder = tmp_path_factory.mktemp("stops")
     rng = np.random.default_rng(0)
@@ -101,19 +96,17 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
     return folder, {name: rest for name, *rest in found}, done.returncode
 
 
-def result(text: str) -> Any:
+def result(text):
     found = json.loads(text)
     del found["files"]
     return found
 
 
-def names(folder: Path) -> set[str]:
+def names(folder):
     return {path.name for path in folder.iterdir()}
 
 
-def test_an_experiment_that_was_killed_goes_on(
-    stopped: tuple[Path, dict[str, Any], int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_experiment_that_was_killed_goes_on(stopped, capsys, monkeypatch):
     folder, found, code = stopped
     assert code == -signal.SIGKILL
     assert "killed" not in found
@@ -140,7 +133,7 @@ def test_an_experiment_that_was_killed_goes_on(
     assert whole == first
 
 
-def test_ctrl_c_keeps_and_tells_what_is_finished(stopped: tuple[Path, dict[str, Any], int]) -> None:
+def test_ctrl_c_keeps_and_tells_what_is_finished(stopped):
     folder, found, _ = stopped
     for name in ("between", "inside"):
         code, out, err = found[name]

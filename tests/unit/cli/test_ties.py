@@ -1,7 +1,5 @@
 """Likelihoods with and without ties are scored on the same loss, in which a tie is half a win."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -13,16 +11,8 @@ from skpref.cli.options import parse
 from skpref.cli.tasks.comparisons import read
 from skpref.metrics import answers_log_loss, cross_entropy
 
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
 
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def write_league(n: int = 120, *, user: bool = False) -> None:
+def write_league(n=120, *, user=False):
     rng = np.random.default_rng(0)
     lines = ["left,right,label" + (",user" if user else "")]
     for k in range(n):
@@ -33,7 +23,7 @@ def write_league(n: int = 120, *, user: bool = False) -> None:
 
 
 @pytest.mark.parametrize(("model", "likelihood"), [("gppl", "logit-ties"), ("gppl", "logit"), ("crowd", "probit-ties")])
-def test_half_of_a_tie_counts_for_either_side_by_every_likelihood(model: str, likelihood: str) -> None:
+def test_half_of_a_tie_counts_for_either_side_by_every_likelihood(model, likelihood):
     write_league(user=model == "crowd")
     task = read(parse(["tune", "league.csv", "--model", model]))
     fitted = task.estimator.set_params(likelihood=likelihood, order_effect=False).fit(task.rows.X, task.rows.y)
@@ -51,10 +41,10 @@ def test_half_of_a_tie_counts_for_either_side_by_every_likelihood(model: str, li
 
 
 @pytest.mark.parametrize("likelihood", ["logit-ties", "logit"])
-def test_the_report_says_who_predicts_ties(likelihood: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_says_who_predicts_ties(likelihood, capsys):
     write_league()
     Path("league.toml").write_text(
-        f'[data]\nfile = "league.csv"\n[search]\ntrials = 2\nfolds = 2\n[space]\nlikelihood = "{likelihood}"\n'
+        f'[data]\nfile = "league.csv"\n[search]\ntrials = 1\nfolds = 2\n[space]\nlikelihood = "{likelihood}"\n'
         "[tracking]\nmlflow = false\n",
         "utf-8",
     )
@@ -69,7 +59,7 @@ def test_the_report_says_who_predicts_ties(likelihood: str, capsys: pytest.Captu
         assert f"Log-loss of the three answers left, tie and right: {tuned['answers_log_loss']:.4f}" in out
 
 
-def test_nothing_is_said_of_ties_where_there_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_said_of_ties_where_there_are_none(capsys):
     write_league()
     text = Path("league.csv").read_text("utf-8").splitlines()
     Path("league.csv").write_text("\n".join(line for line in text if "0.5" not in line), "utf-8")

@@ -1,17 +1,10 @@
 """Two clusters: one of threads for the session, and one of processes for the modules that need some."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests import global_state
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 # Clusters that wait: with Dask's own intervals (2 to 500 ms, and a profile every 10 ms), the two of a session take a
 # fifth of a core until its end.
@@ -23,7 +16,7 @@ QUIET = {
 
 
 @contextmanager
-def running(**options: Any) -> Iterator[Any]:
+def running(**options):
     distributed = pytest.importorskip("distributed")
     with global_state.restored(), pytest.importorskip("dask").config.set(QUIET):  # nannies leave variables behind
         started = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", **options)

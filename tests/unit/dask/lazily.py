@@ -1,17 +1,14 @@
 """Rows in partitions, and what a fit leaves on a cluster."""
 
-from __future__ import annotations
-
 import gc
 import time
-from typing import Any
 
 import pytest
 
 LIMIT = 60  # seconds after which a fit hangs
 
 
-def lazy(table: Any, n: int = 4) -> Any:
+def lazy(table, n=4):
     """Return a table in n partitions, the second of which is empty."""
     frames = pytest.importorskip("dask.dataframe")
     parts = frames.from_pandas(table, npartitions=n - 1)
@@ -19,11 +16,11 @@ def lazy(table: Any, n: int = 4) -> Any:
     return frames.concat([parts.partitions[0], empty, *(parts.partitions[k] for k in range(1, parts.npartitions))])
 
 
-def tasks(dask_scheduler: Any) -> set[str]:
+def tasks(dask_scheduler):
     return {str(key) for key in dask_scheduler.tasks}
 
 
-def left_on_cluster(client: Any, before: set[str]) -> set[str]:
+def left_on_cluster(client, before):
     """Return the tasks on the scheduler that were not there before."""
     gc.collect()
     for _ in range(100):  # of .1 s: news travel to the scheduler
@@ -33,7 +30,7 @@ def left_on_cluster(client: Any, before: set[str]) -> set[str]:
     return left
 
 
-def restore_workers(cluster: Any, client: Any) -> None:
+def restore_workers(cluster, client):
     """Wait for two workers after a fault; start them anew if a nanny did not, as happens on a busy machine."""
     cluster.scale(2)
     try:

@@ -1,7 +1,5 @@
 """Comparisons on a cluster: the results in memory."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Crowds on a cluster: the results in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -11,7 +9,6 @@ from skpref.gp.crowd import fit_hierarchy, sharded
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from tests.unit.dask.lazily import lazy
 
-distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
 pandas = pytest.importorskip("pandas")
 ITEMS, USERS = np.array([f"item {k}" for k in range(6)]), np.array([f"user {k:02d}" for k in range(12)])

@@ -1,14 +1,13 @@
 """What happens to a cluster while a fit runs: workers die, come, go or stop for a while; the bits stay the same."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from numpy.testing import assert_array_equal
@@ -36,10 +35,6 @@ from tests.unit.factorization.machine import test_files
 from tests.unit.factorization.max_margin import test_sharded
 from tests.unit.gp.sparse import test_class_sums, test_sums
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a round costs 30 ms
 
 
@@ -59,11 +54,11 @@ def _small(monkeypatch):
     monkeypatch.setattr("skpref.gp.pairwise.scores._MAX_ROUNDS", 2)
 
 
-def of_pairs(model: Any) -> list[Any]:
+def of_pairs(model):
     return [model.lower_bounds_, model.utility()]
 
 
-def of_sparse(model: Any) -> list[Any]:
+def of_sparse(model):
     rows = test_class_sums.X if isinstance(model, SVGPClassifier) else test_sums.X
     return [model.predict_proba(rows) if isinstance(model, SVGPClassifier) else model.predict(rows)]
 
@@ -78,7 +73,7 @@ class Family(NamedTuple):
     options: Any = MappingProxyType({})
     at: int = 14  # the round in which something happens
 
-    def fit(self, model: Any = None, **parameters: Any) -> list[Any]:
+    def fit(self, model=None, **parameters):
         model = clone(self.model).set_params(**parameters) if model is None else model
         rows = test_group_regressor.lazy() if "qid" in self.options else lazy(self.rows)
         return self.numbers(model.fit(rows, self.y, **self.options))
@@ -114,23 +109,23 @@ FAMILIES = {
 }
 
 
-def pids(client: Any) -> list[int]:
+def pids(client):
     return sorted(client.run(os.getpid).values())
 
 
-def kill(_: Any, client: Any, number: int, at: int) -> None:
+def kill(_, client, number, at):
     """Kill a worker, which the nanny replaces."""
     if number == at:
         os.kill(pids(client)[0], signal.SIGKILL)
 
 
-def leave(cluster: Any, _: Any, number: int, at: int) -> None:
+def leave(cluster, _, number, at):
     """Have one worker from now on."""
     if number == at:
         cluster.scale(1)
 
 
-def pause(_: Any, client: Any, number: int, at: int) -> None:
+def pause(_, client, number, at):
     """Stop a worker for two seconds, as a machine does that swaps."""
     if number == at:
         pid = pids(client)[0]
@@ -144,13 +139,13 @@ CASES += [(pause, "pairs"), (leave, "ratings")]
 
 
 @pytest.mark.parametrize(("fault", "family"), CASES, ids=[f"{fault.__name__} {family}" for fault, family in CASES])
-def test_a_fit_on_processes_ends_with_the_same_bits(fault: Any, family: str, processes, remote, monkeypatch) -> None:
+def test_a_fit_on_processes_ends_with_the_same_bits(fault, family, processes, remote, monkeypatch):
     case, rounds = FAMILIES[family], []
     wanted = case.fit()
     collect, keep = OnDask.collect, OnDask.keep
 
-    def counted(method: Any) -> Any:
-        def run(self: Any, *args: Any, **options: Any) -> Any:
+    def counted(method):
+        def run(self, *args, **options):
             rounds.append(1)
             fault(processes, remote, len(rounds), case.at)
             return method(self, *args, **options)
@@ -171,7 +166,7 @@ def test_a_fit_on_processes_ends_with_the_same_bits(fault: Any, family: str, pro
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("family", FAMILIES)
-def test_models_are_ordinary_ones_and_are_saved(family: str, tmp_path) -> None:
+def test_models_are_ordinary_ones_and_are_saved(family, tmp_path):
     case = FAMILIES[family]
     wanted = case.fit(model := clone(case.model))
     skpref.save(model, tmp_path / "model.skpref")
@@ -181,14 +176,14 @@ def test_models_are_ordinary_ones_and_are_saved(family: str, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("family", ["pairs", "crowd", "ratings", "machine"])
-def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(family, client, monkeypatch) -> None:
+def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(family, client, monkeypatch):
     case = FAMILIES[family]
     before = client.run_on_scheduler(tasks)  # errors of other tests may refer to futures
     model = clone(case.model)
     wanted, rounds = case.fit(model), []
 
-    def interrupted(method: Any) -> Any:
-        def run(self: Any, *args: Any, **options: Any) -> Any:
+    def interrupted(method):
+        def run(self, *args, **options):
             rounds.append(method(self, *args, **options))  # still running
             if len(rounds) == 10:
                 raise KeyboardInterrupt
@@ -209,7 +204,7 @@ def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("family", ["pairs", "machine"])
-def test_two_fits_at_once(family: str) -> None:
+def test_two_fits_at_once(family):
     case = FAMILIES[family]
     cases = [case, case if case.rows is None else case._replace(rows=case.rows[::-1].reset_index(drop=True))]
     with ThreadPoolExecutor(2) as threads:
@@ -225,12 +220,12 @@ class StopError(Exception):
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("family", ["pairs", "crowd"])
-def test_a_client_that_died_resumes_from_its_checkpoint_to_the_same_bits(family, monkeypatch, tmp_path) -> None:
+def test_a_client_that_died_resumes_from_its_checkpoint_to_the_same_bits(family, monkeypatch, tmp_path):
     fit, wanted = FAMILIES[family].fit, FAMILIES[family].fit()
     checkpoint = Checkpoint(tmp_path / "run", 0.0)
     write, resume = Passes.write, Passes.resumed
 
-    def fragile(self: Any, bounds: Any, arrays: Any) -> None:
+    def fragile(self, bounds, arrays):
         write(self, bounds, arrays)
         if self._checkpoint is not None and len(bounds) == 2:
             raise StopError
@@ -242,7 +237,7 @@ def test_a_client_that_died_resumes_from_its_checkpoint_to_the_same_bits(family,
     assert (tmp_path / "run").exists()
     found_passes = []
 
-    def told(self: Any) -> Any:
+    def told(self):
         saved = resume(self)
         found_passes.append(0 if saved is None else len(saved[1]))
         return saved

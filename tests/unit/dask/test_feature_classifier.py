@@ -1,7 +1,5 @@
 """Classes on a cluster: the posterior in memory."""
 
-from __future__ import annotations
-
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -10,7 +8,6 @@ from skpref.gp.sparse import class_sums
 from tests.unit.dask.lazily import lazy
 from tests.unit.gp.sparse.test_class_sums import FIXED, TABLE, X
 
-distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
 
 
@@ -22,7 +19,7 @@ def _sampled(monkeypatch):
 
 @pytest.mark.usefixtures("client", "_sampled")
 @pytest.mark.parametrize("target", ["side", "third"])
-def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(target: str) -> None:
+def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(target):
     wanted = SVGPClassifier(**FIXED).fit(X, TABLE[target], TABLE.times)
     rows = lazy(TABLE)
     features = rows[["a", "b"]]

@@ -1,9 +1,5 @@
 """Factorization machines on a cluster: the fit in memory."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -14,20 +10,19 @@ from tests.unit.dask.lazily import lazy
 from tests.unit.factorization.machine import test_files
 from tests.unit.factorization.machine.test_files import FRAME, LEVELS, assert_near, numbers, stored
 
-distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
-FAST: dict[str, Any] = test_files.FAST | {"max_iter": 4}
+FAST = test_files.FAST | {"max_iter": 4}
 NAMES = ["user", "age", "item", "price", "mood"]
 X = FRAME[["user", "item", "price"]]
 
 
-def assert_same_bits(model: Any, wanted: Any) -> None:
+def assert_same_bits(model, wanted):
     for a, b in zip(numbers(model), numbers(wanted), strict=True):
         assert_array_equal(a, b)
 
 
 @pytest.mark.usefixtures("client")
-def test_the_fit_is_that_of_the_same_rows_in_files(tmp_path) -> None:
+def test_the_fit_is_that_of_the_same_rows_in_files(tmp_path):
     rows = lazy(FRAME)
     wanted = VariationalFM(**FAST).fit(stored(tmp_path, *NAMES, "y", "times"), "y", "times")
     by_name = VariationalFM(**FAST).fit(rows[[*NAMES, "y", "times"]], "y", "times")
@@ -47,7 +42,7 @@ def test_the_fit_is_that_of_the_same_rows_in_files(tmp_path) -> None:
 
 
 @pytest.mark.usefixtures("client")
-def test_two_classes(tmp_path) -> None:
+def test_two_classes(tmp_path):
     rows, names = lazy(FRAME), ["user", "item"]
     wanted = VariationalFMClassifier(**FAST).fit(stored(tmp_path, *names, "side"), "side")
     model = VariationalFMClassifier(**FAST).fit(rows[names], rows["side"])
@@ -62,7 +57,7 @@ def test_two_classes(tmp_path) -> None:
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("y", ["stars", "words"])
-def test_levels(tmp_path, y) -> None:
+def test_levels(tmp_path, y):
     rows, names = lazy(LEVELS), ["user", "item"]
     wanted = VariationalFMOrdinal(**FAST).fit(stored(tmp_path, *names, y, "times", frame=LEVELS), y, "times")
     by_name = VariationalFMOrdinal(**FAST).fit(rows[[*names, y, "times"]], y, "times")
@@ -88,18 +83,12 @@ def test_levels(tmp_path, y) -> None:
     ("options", "arguments", "message"),
     [
         ({}, lambda c: (array.ones((3, 3)), array.ones(3)), "X must be a frame of Dask, whose columns have names"),
-        ({}, lambda c: (c, c["y"].repartition(npartitions=2)), "X has 4 partitions and y has 2"),
-        ({}, lambda c: (c, "star"), "no column 'star' in X, which has the columns user"),
         ({"categorical_features": ["film"]}, lambda c: (c, "y"), "names 'film', which is not one of the features"),
         ({"batch_size": 10}, lambda c: (c, "y"), "batch_size=10 needs all rows in memory"),
-        (
-            {},
-            lambda c: (c.assign(price=c["price"].where(c["price"] < 1)), "y"),
-            r"'price' has no value.*\(rows \d+ to ",
-        ),
+        ({}, lambda c: (c.assign(price=c["price"].where(c["price"] < 1)), "y"), r"'price' has no value.*\(rows \d+"),
         ({}, lambda c: (c[c["y"] > 99], "y"), r"Found array with 0 sample\(s\)"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused(options, arguments, message) -> None:
+def test_what_cannot_be_fitted_is_refused(options, arguments, message):
     with pytest.raises(DataError, match=message):
         VariationalFM(**FAST | options).fit(*arguments(lazy(FRAME)))

@@ -1,9 +1,5 @@
 """Ratings on a cluster: the bits of a fit in memory, for any partitions."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -12,17 +8,16 @@ from skpref.exceptions import DataError
 from tests.unit.dask.lazily import lazy, left_on_cluster, tasks
 from tests.unit.factorization.max_margin.test_sharded import FAST, FRAME, X, assert_same_bits, ratings
 
-distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
 
 
-def fitted(table: Any = FRAME, **options: Any) -> GibbsM3F:
+def fitted(table=FRAME, **options):
     return GibbsM3F(**FAST | options).fit(lazy(table)[["user", "item", "y"]])
 
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("options", [{}, {"user_thresholds": False, "dtype": "float32"}], ids=["plain", "others"])
-def test_the_bits_are_those_of_a_fit_in_memory(options: dict[str, Any]) -> None:
+def test_the_bits_are_those_of_a_fit_in_memory(options):
     wanted = GibbsM3F(**FAST | options).fit(X, FRAME.y, FRAME.times)
     rows = lazy(FRAME)
     by_name = GibbsM3F(user="user", **FAST | options).fit(rows, "y", "times")
@@ -42,7 +37,7 @@ def test_the_bits_are_those_of_a_fit_in_memory(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("client")
-def test_arrays_and_other_partitions() -> None:
+def test_arrays_and_other_partitions():
     numbers = FRAME.assign(user=FRAME.user.str[5:].astype(int))
     wanted = GibbsM3F(**FAST).fit(numbers[["user", "item"]].to_numpy(), FRAME.y.to_numpy())
     ids = array.from_array(numbers[["user", "item"]].to_numpy(), chunks=(90, 1))
@@ -51,7 +46,7 @@ def test_arrays_and_other_partitions() -> None:
     assert_array_equal(model.predict_proba(ids).compute(), wanted.predict_proba(ids.compute()))
 
 
-def test_ratings_that_differ_are_refused_and_leave_nothing(client) -> None:
+def test_ratings_that_differ_are_refused_and_leave_nothing(client):
     before = client.run_on_scheduler(tasks)  # errors of other tests may refer to futures
     twice = ratings(1).assign(user=FRAME.user, item=FRAME.item)
     with pytest.raises(DataError, match="duplicate ratings that differ: user 'user"):
@@ -59,5 +54,5 @@ def test_ratings_that_differ_are_refused_and_leave_nothing(client) -> None:
     assert left_on_cluster(client, before) == set()
 
 
-def joined(*tables: Any) -> Any:
+def joined(*tables):
     return pytest.importorskip("pandas").concat(tables, ignore_index=True)

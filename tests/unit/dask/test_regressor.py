@@ -1,9 +1,5 @@
 """Regression on a cluster: the posterior in memory."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -13,8 +9,6 @@ from skpref.gp.sparse import sums
 from tests.unit.dask.lazily import lazy
 from tests.unit.gp.sparse.test_sums import FIXED, TABLE, X
 
-distributed = pytest.importorskip("distributed")
-frames = pytest.importorskip("dask.dataframe")
 array = pytest.importorskip("dask.array")
 
 
@@ -24,7 +18,7 @@ def _sampled(monkeypatch):
 
 
 @pytest.mark.usefixtures("client", "_sampled")
-def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory() -> None:
+def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory():
     wanted = SVGPRegressor(**FIXED).fit(X, TABLE.price, TABLE.times)
     rows = lazy(TABLE)
     by_name = SVGPRegressor(**FIXED).fit(rows, "price", "times")
@@ -39,8 +33,8 @@ def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory() -> None
 
 
 @pytest.mark.usefixtures("client")
-def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
-    options: dict[str, Any] = {"inducing": 12, "random_state": 0}
+def test_few_rows_are_fitted_in_the_client_to_the_same_bits():
+    options = {"inducing": 12, "random_state": 0}
     wanted = SVGPRegressor(**options).fit(X.to_numpy(), TABLE.price.to_numpy())
     blocks = array.from_array(X.to_numpy(), chunks=(150, 1)), array.from_array(TABLE.price.to_numpy(), chunks=150)
     model = SVGPRegressor(**options).fit(*blocks)
@@ -48,11 +42,9 @@ def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
 
 
 @pytest.mark.usefixtures("client")
-def test_what_a_cluster_cannot_do_is_said() -> None:
+def test_what_a_cluster_cannot_do_is_said():
     rows = lazy(TABLE)
     for fit, message in (
-        (lambda: SVGPRegressor().fit(rows, TABLE.price), "so y must be one, too"),
-        (lambda: SVGPRegressor().fit(rows, "prices"), "there is no column 'prices' in X"),
         (lambda: SVGPRegressor().fit(rows, None), "there is no column 'y' in X"),
         (lambda: SVGPRegressor(optimizer="adam").fit(rows, "price"), "optimizer='adam' needs all rows"),
         (lambda: SVGPRegressor().fit(rows[["a"]].to_dask_array(), "a"), "must be collections of Dask where X is"),

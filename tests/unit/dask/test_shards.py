@@ -1,13 +1,10 @@
 """Shards on workers: what is kept there and brought here, and that no worker has more than its share."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,20 +15,16 @@ from skpref.dask.source import DaskSource
 from tests.unit.dask.conftest import running
 from tests.unit.dask.lazily import LIMIT, lazy, restore_workers
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
 pd = pytest.importorskip("pandas")
 
 
-def twofold(number: int, power: int) -> tuple[int, np.ndarray]:
+def twofold(number, power):
     return number, np.arange(3.0) ** power + number
 
 
-def test_first_results_are_brought_and_second_ones_kept(client) -> None:
+def test_first_results_are_brought_and_second_ones_kept(client):
     shards = OnDask(client)
     brought, kept = shards.keep(twofold, [5, 6], shared=[2])
     assert brought == [5, 6]
@@ -42,7 +35,7 @@ def test_first_results_are_brought_and_second_ones_kept(client) -> None:
     assert list(shards.collect(np.dot, kept, again)) == [5 * 7 + 6 * 8 + 9 * 9, 6 * 8 + 7 * 9 + 10 * 10]
 
 
-def test_no_worker_has_more_than_its_share(remote) -> None:
+def test_no_worker_has_more_than_its_share(remote):
     shards, full = OnDask(remote), min(remote.nthreads())
     with dask.annotate(workers=[full]):
         _, kept = shards.keep(twofold, list(range(6)), shared=[1])
@@ -58,16 +51,16 @@ def test_no_worker_has_more_than_its_share(remote) -> None:
     assert [value[0] for value in shards.collect(np.copy, again)] == list(range(6))
 
 
-def next_sites(number: int, before: float | None, file: Path) -> tuple[None, float]:
+def next_sites(number, before, file):
     """Return twice the value before, and write down that it was asked for."""
     with file.open("a") as log:
         log.write(f"{number}\n")
     return None, 1.0 if before is None else 2.0 * before
 
 
-def test_what_is_backed_up_is_not_computed_again_from_the_first_pass_on(processes, remote, tmp_path) -> None:
+def test_what_is_backed_up_is_not_computed_again_from_the_first_pass_on(processes, remote, tmp_path):
     shards, log, numbers = OnDask(remote), tmp_path / "log", list(range(4))
-    kept: Sequence[Any] = [None] * 4
+    kept = [None] * 4
     for n_passes in range(6):
         kept = shards.keep(next_sites, numbers, kept, shared=[log])[1]
         if n_passes == 3:
@@ -80,11 +73,11 @@ def test_what_is_backed_up_is_not_computed_again_from_the_first_pass_on(processe
     restore_workers(processes, remote)
 
 
-def added(row: np.ndarray, few: np.ndarray, many: np.ndarray) -> tuple[None, np.ndarray]:
+def added(row, few, many):
     return None, row + few + many[:2]
 
 
-def test_lost_results_are_computed_again_from_what_arrays_were() -> None:
+def test_lost_results_are_computed_again_from_what_arrays_were():
     rows, many = np.arange(8.0).reshape(4, 2), np.ones(20_000)
     with running(processes=False) as cluster, distributed.Client(cluster) as client:
         shards = OnDask(client)
@@ -95,13 +88,13 @@ def test_lost_results_are_computed_again_from_what_arrays_were() -> None:
     assert found == [[k + 1.0, k + 3.0] for k in range(0, 8, 2)]
 
 
-def summed_up(number: int, *shared: Any) -> tuple[float, int]:
+def summed_up(number, *shared):
     return number + sum(float(np.sum(values)) for values in shared), number
 
 
-def finished(function: Callable[[], Any]) -> Any:
+def finished(function):
     """Return a result that may never come: what hangs is left behind."""
-    results: list[Any] = []
+    results = []
     thread = threading.Thread(target=lambda: results.append(function()), daemon=True)
     thread.start()
     thread.join(LIMIT)
@@ -110,7 +103,7 @@ def finished(function: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("sizes", [[20_000], [6_000] * 3], ids=["one is large", "they are large together"])
-def test_large_values_reach_every_shard(client, sizes) -> None:
+def test_large_values_reach_every_shard(client, sizes):
     shards, arrays = OnDask(client), [np.full(size, k + 1.0) for k, size in enumerate(sizes)]
     wanted = [sum(size * (k + 1.0) for k, size in enumerate(sizes)) + number for number in (1, 2)]
     for shared in (arrays, list(map(shards.share, arrays))):
@@ -119,11 +112,11 @@ def test_large_values_reach_every_shard(client, sizes) -> None:
         assert [first for first, _ in shards.collect(summed_up, kept, shared=shared)] == wanted
 
 
-def width(X: Any, *_: Any) -> int:
+def width(X, *_):
     return int(X.shape[1])
 
 
-def test_tables_have_thousands_of_columns(client) -> None:
+def test_tables_have_thousands_of_columns(client):
     names = [f"feature_{k}" for k in range(3000)]
     table = lazy(pd.DataFrame(np.ones((4, 3001)), columns=[*names, "y"]), 3)
     rows = DaskSource(table, "y", None).rows(names, "y", None)

@@ -1,9 +1,5 @@
 """Tasks and grades in collections of Dask, which are brought into memory."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pandas as pd
 from numpy.testing import assert_array_equal
 
@@ -11,7 +7,7 @@ from skpref import CrowdGPPL
 from skpref.datasets import make_choices
 
 
-def test_tasks_of_a_collection_are_those_in_memory(client: Any) -> None:
+def test_tasks_of_a_collection_are_those_in_memory(client):
     import dask.dataframe as dd
 
     data = make_choices(n_users=12, n_tasks=6, random_state=0)

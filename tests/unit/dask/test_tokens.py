@@ -1,7 +1,5 @@
 """Tokens of models whose constructor a dataclass makes: Dask must see what was learnt, not the parameters alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -16,7 +14,7 @@ PAIRS, STARS = np.indices((4, 3)).reshape(2, -1).T, np.arange(12) % 4
 @pytest.mark.parametrize(
     "model", [VariationalFM(1, random_state=0), GibbsM3F(1, max_iter=4, burn_in=1, random_state=0)]
 )
-def test_models_of_different_rows_have_different_tokens(model) -> None:
+def test_models_of_different_rows_have_different_tokens(model):
     one, same, other = (clone(model).fit(PAIRS, y) for y in (STARS, STARS, STARS[::-1]))
     assert base.tokenize(one) == base.tokenize(one)
     assert base.tokenize(one) == base.tokenize(same)

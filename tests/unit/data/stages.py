@@ -1,22 +1,18 @@
 """What tasks say: each answer as the choices that a fit learns from."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
-from skpref.data import ComparisonRows, Vocabulary
+from skpref.data import Vocabulary
 from skpref.data.columns import Columns
 from skpref.data.ids import LEAVE_OUT
 from skpref.data.roles import Roles
-from skpref.data.tasks import TABLE_OF_TASKS, Tasks, as_comparisons, read_answers
+from skpref.data.tasks import TABLE_OF_TASKS, as_comparisons, read_answers
 from skpref.gp.pairwise.columns import PairColumns
 
 SIDES = "user", "left", "right"
 
 
-def tasks_of(X: Any, user: Any = None, sides: tuple[str, ...] = SIDES, **columns: Any) -> Tasks:
+def tasks_of(X, user=None, sides=SIDES, **columns):
     """Read tasks as estimators do, whose parameters name columns."""
     ids = dict.fromkeys(sides) | ({"user": user} if "user" in sides else {})
     parameters = {name: columns.get(name) for name in ("covariates", "weight", "groups", "time")}
@@ -24,9 +20,7 @@ def tasks_of(X: Any, user: Any = None, sides: tuple[str, ...] = SIDES, **columns
     return named.read_tasks(Columns.of(X, "X", "X", LEAVE_OUT, TABLE_OF_TASKS), weighted="weight" in columns)
 
 
-def stages(
-    X: Any, y: Any, weight: Any = None, user: Any = None, sides: tuple[str, ...] = SIDES
-) -> tuple[str, list[tuple[Any, ...]]]:
+def stages(X, y, weight=None, user=None, sides=SIDES):
     """Return the form of the answers, and their choices: (user, weight, best or worst item, all items, which)."""
     tasks = tasks_of(X, user, sides)
     vocabulary, users = Vocabulary.from_columns(*tasks.shown), Vocabulary.from_columns(tasks.user)
@@ -43,15 +37,15 @@ def stages(
     return answers.form, found
 
 
-def choices_of(rows: ComparisonRows) -> dict[tuple[Any, frozenset[Any]], float]:
+def choices_of(rows):
     """Return the weight of each choice of rows without users: (the item, those behind it)."""
-    total: dict[tuple[Any, frozenset[Any]], float] = {}
+    total = {}
     for _, weight, item, items, kind in stages(rows.X, rows.y, rows.sample_weight, sides=SIDES[1:])[1]:
         assert kind == "best"
         total[item, items - {item}] = total.get((item, items - {item}), 0.0) + weight
     return total
 
 
-def choice_of(item: Any, behind: Any) -> tuple[Any, frozenset[Any]]:
+def choice_of(item, behind):
     """Return a choice as `choices_of` does."""
     return item, frozenset(behind)

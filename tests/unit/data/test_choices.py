@@ -1,7 +1,5 @@
 """Tables of choices and rankings as tasks: long and wide ones, profiles of attributes, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -144,11 +142,7 @@ def test_attributes_of_none_may_be_empty():
         (long(brand=[" ", "y", "z"] * 2), {"features": TWO}, "column 'brand', row 0: an attribute is missing"),
         (long(none=[1] * 6), {"features": ["brand", "none"], "none": "none"}, "two features would be named 'none'"),
         (long(**{"brand=x": [1] * 6}), {"features": ["brand", "brand=x"]}, "two features would be named 'brand=x'"),
-        (
-            long(price=[3, 2, 0, None, 3, 0]),
-            {"features": TWO},
-            "column 'price', row 3: an attribute is missing; leave such",
-        ),
+        (long(price=[3, 2, 0, None, 3, 0]), {"features": TWO}, "column 'price', row 3: an attribute is missing"),
         (long(brand=["x", "", "z"] * 2), {"features": TWO}, "column 'brand', row 1: an attribute is missing"),
         (
             long(brand=["x", "y", ""] * 2, price=[3, 2, None] * 2),
@@ -156,16 +150,8 @@ def test_attributes_of_none_may_be_empty():
             "column 'brand', row 2: one alternative of each task has no attributes; if it is to choose none",
         ),
         (long(price=[3, 2, 0, np.inf, 3, 0]), {"features": TWO}, "column 'price', row 3: expected a finite number"),
-        (
-            long(price=[3, "cheap", 0, 2, 3, 0]),
-            {"features": TWO},
-            "column 'price', row 1: 'cheap' is no number, and 3 is one",
-        ),
-        (
-            long(price=["3,5", "2", "0"] * 2),
-            {"features": TWO},
-            "column 'price', row 0: '3,5' is no number, and '2' is one",
-        ),
+        (long(price=[3, "cheap", 0, 2, 3, 0]), {"features": TWO}, "column 'price', row 1: 'cheap' is no number, and"),
+        (long(price=["3,5", "2", "0"] * 2), {"features": TWO}, "column 'price', row 0: '3,5' is no number, and '2'"),
         (long(person=[None] * 6), {"item": "item"}, "column 'person', row 0: a person id is missing"),
         (long(item=["p", None, "r"] * 2), {"item": "item"}, "column 'item', row 1: an item id is missing"),
         (long(item=["p", "p", "r"] * 2), {"item": "item"}, "row 0: item 'p' occurs twice"),
@@ -173,22 +159,10 @@ def test_attributes_of_none_may_be_empty():
         (long(chosen=[0] * 6), {"item": "item"}, "row 0: no row of task ann, 1 has a 1 in 'chosen'"),
         (long(chosen=[1] * 6), {"item": "item"}, "column 'chosen', row 1: task ann, 1 has a second 1"),
         (long(chosen=[2, 0, 0] * 2), {"item": "item"}, "column 'chosen', row 0: expected 1 .* got 2"),
-        (
-            long(chosen=["no", "yes", "no"] * 2),
-            {"item": "item"},
-            "column 'chosen', row 0: expected a number .* got 'no'",
-        ),
-        (
-            long(worst=LONG["chosen"]),
-            {"item": "item", "worst": "worst"},
-            "row 0: 'q' is both the best and the worst item",
-        ),
+        (long(chosen=["no", "yes", "no"] * 2), {"item": "item"}, "row 0: expected a number .* got 'no'"),
+        (long(worst=LONG["chosen"]), {"item": "item", "worst": "worst"}, "row 0: 'q' is both the best and the worst"),
         (long(rank=[0, 1, 2] * 2), {"item": "item", "rank": "rank"}, "column 'rank', row 0: 0 is no rank"),
-        (
-            long(rank=[1, 2, 3, *[None] * 3]),
-            {"item": "item", "rank": "rank"},
-            "row 3: no row of task ann, 2 has a rank",
-        ),
+        (long(rank=[1, 2, 3, *[None] * 3]), {"item": "item", "rank": "rank"}, "row 3: no row of task ann, 2 has a"),
         (long(rank=["first", 2, 3] * 2), {"item": "item", "rank": "rank"}, "row 0: expected a number .* got 'first'"),
     ],
 )
@@ -404,7 +378,7 @@ def test_rankings_of_one_item():
         from_rankings({"a": ["p"], "b": [None]}, ["a", "b"], rest="unknown")
 
 
-def test_prices_as_text_are_asked_about_and_categories_are_levels() -> None:
+def test_prices_as_text_are_asked_about_and_categories_are_levels():
     shown = {"task": [1, 1], "person": ["u"] * 2, "price": ["$2", "$3"], "chosen": [1, 0]}
     with pytest.raises(DataError, match="two readings: a number, or the name of a level"):
         from_tasks(shown, features=["price"])

@@ -1,7 +1,5 @@
 """Names of columns that say other ids than those that the columns are read as."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

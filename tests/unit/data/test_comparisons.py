@@ -1,7 +1,5 @@
 """The record of comparisons and its builders: bad inputs, rows 14, 20-30, 32, 34-36 and 38."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 import time
@@ -536,7 +534,7 @@ def test_covariates_are_checked():
     assert dropped.covariates.tolist() == [[2.0]]
 
 
-def test_comparisons_of_other_groups_are_not_merged() -> None:
+def test_comparisons_of_other_groups_are_not_merged():
     left, right, y = np.array([0, 1, 0, 0]), np.array([1, 0, 1, 1]), np.array([1.0, 0.0, 1.0, 0.0])
     group = np.array([[0, 1], [0, 1], [1, 1], [0, 1]])
     c = Comparisons(left, right, y, np.ones(4), 2, group=group)
@@ -545,7 +543,7 @@ def test_comparisons_of_other_groups_are_not_merged() -> None:
     assert merged.group.tolist() == [[0, 1], [1, 1]]
     assert merged.weight.tolist() == [3.0, 1.0]
     assert merged.y.tolist() == pytest.approx([2.0 / 3.0, 1.0])
-    assert c.take(np.array([2])).group.tolist() == [[1, 1]]  # type: ignore[union-attr]
+    assert c.take(np.array([2])).group.tolist() == [[1, 1]]
     dropped = from_labels([0, 1], [0, 0], [1, 1], 2, on_self="drop", group=group[:2])
     assert dropped.group is not None
     assert dropped.group.tolist() == [[0, 1]]

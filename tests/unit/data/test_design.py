@@ -1,7 +1,5 @@
 """One-hot designs of users and items: columns, unseen ids, the implicit-feedback block, groups."""
 
-from __future__ import annotations
-
 import pickle
 import re
 

@@ -1,9 +1,5 @@
 """Tables that were once read wrongly in silence: each has the right value, or is refused or asked about."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
@@ -21,11 +17,6 @@ from skpref.data.roles import Roles, read
 from skpref.exceptions import DataError, DataWarning
 from tests.unit.data.stages import choice_of, choices_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skpref.data import ComparisonRows
-
 FRUITS = {"fig": [1], "lime": [2], "plum": [3]}
 RACE = {"race": [1, 1, 1, 2, 2], "item": ["a", "b", "c", "a", "b"], "rank": [1, 2, 3, 1, 2]}
 BALLOTS = {"first": ["X"] * 6 + ["Y"] * 4, "second": [None] * 6 + ["X"] * 4}
@@ -35,9 +26,9 @@ WINNERS = {"winner_model_a": [1, 0, 0], "winner_model_b": [0, 1, 0], "winner_tie
 PAIRS = {"left": ["x", "y", "z"], "right": ["y", "z", "x"]}
 
 
-def pairs(rows: ComparisonRows) -> dict[tuple[Any, Any], float]:
+def pairs(rows):
     """Return the weight of each pair, the winner first; a tie counts half for each."""
-    found: dict[tuple[Any, Any], float] = {}
+    found = {}
     for (left, right), y, weight in zip(rows.X.tolist(), rows.y, rows.sample_weight, strict=True):
         for pair, share in (((left, right), y), ((right, left), 1.0 - y)):
             if share:
@@ -45,7 +36,7 @@ def pairs(rows: ComparisonRows) -> dict[tuple[Any, Any], float]:
     return found
 
 
-def games(n: int = 12) -> dict[str, list[Any]]:
+def games(n=12):
     """Return games with a row for each team, and who was at home."""
     ends = [(f"t{k % 4}", f"t{(k + 1 + k // 4) % 4}") for k in range(n) if k % 4 != (k + 1 + k // 4) % 4]
     points = [(90 + 7 * k % 11, 90 + 5 * k % 13) for k in range(len(ends))]
@@ -64,7 +55,7 @@ def games(n: int = 12) -> dict[str, list[Any]]:
     ],
     ids=["a column for each item", "a row for each item"],
 )
-def test_a_code_for_no_rank_is_asked_about(read_ranks: Callable[..., ComparisonRows], code: int) -> None:
+def test_a_code_for_no_rank_is_asked_about(read_ranks, code):
     with pytest.raises(DataError, match=rf"{code} is no rank of 3 items.*unranked=\[{code}\] says so; if it is a rank"):
         read_ranks(code)
     without = choices_of(read_ranks(code, unranked=[code]))
@@ -74,17 +65,17 @@ def test_a_code_for_no_rank_is_asked_about(read_ranks: Callable[..., ComparisonR
     assert bool(best) == (code <= 0)
 
 
-def test_ranks_of_races_of_which_a_part_is_in_the_table_are_ranks() -> None:
+def test_ranks_of_races_of_which_a_part_is_in_the_table_are_ranks():
     rows = from_rankings({**RACE, "rank": [2, 3, 17, 18, 1]}, by="race")
     assert choices_of(rows) == dict.fromkeys([choice_of("a", "bc"), choice_of("b", "c"), choice_of("b", "a")], 1.0)
 
 
-def test_points_in_the_place_of_ranks_are_asked_about() -> None:
+def test_points_in_the_place_of_ranks_are_asked_about():
     with pytest.raises(DataError, match=r"row 0: 631 is no rank of 3 items.*; if higher is better, these are ratings"):
         from_rankings({**RACE, "rank": [631, 466, 459, 180, 45]}, by="race")
 
 
-def test_a_word_for_no_rank_is_named() -> None:
+def test_a_word_for_no_rank_is_named():
     table = {**RACE, "rank": [1, 2, r"\N", 1, 2]}
     with pytest.raises(DataError, match=r"row 2: expected a rank, which is a number; got '\\\\N'"):
         from_rankings(table, by="race")
@@ -92,7 +83,7 @@ def test_a_word_for_no_rank_is_named() -> None:
 
 
 @pytest.mark.parametrize("code", [0, "0", -1, "undervote", "Overvote"])
-def test_a_cell_that_may_name_no_item_is_asked_about(code: Any) -> None:
+def test_a_cell_that_may_name_no_item_is_asked_about(code):
     numbers = not isinstance(code, str) or code == "0"
     ballots = {"1st": [3, 2], "2nd": [1, 3], "3rd": [2, code]} if numbers else {"1st": ["c", "b"], "2nd": ["a", code]}
     with pytest.raises(
@@ -105,7 +96,7 @@ def test_a_cell_that_may_name_no_item_is_asked_about(code: Any) -> None:
     assert len(choices_of(rows)) == (3 if numbers else 1)
 
 
-def test_a_ranking_of_one_item_is_asked_about_and_counted() -> None:
+def test_a_ranking_of_one_item_is_asked_about_and_counted():
     with pytest.raises(DataError, match=r"6 rankings name one item\..*rest='lost' says so.*rest='unknown' leaves"):
         from_rankings(BALLOTS, ["first", "second"])
     lost = from_rankings(BALLOTS, ["first", "second"], rest="lost")
@@ -115,7 +106,7 @@ def test_a_ranking_of_one_item_is_asked_about_and_counted() -> None:
     assert str(unknown.read_).endswith("items not named = unknown, weights = none; 6 rows left out: 6 of one item")
 
 
-def test_races_and_menus_of_one_item_are_counted() -> None:
+def test_races_and_menus_of_one_item_are_counted():
     race = from_rankings({"race": [1, 1, 2], "item": ["a", "b", "c"], "rank": [1, 2, 1]}, by="race")
     assert race.read_.left_out == {"of one item": 1}
     menus = from_choices({"a": ["x", "y"], "b": ["y", None], "chosen": ["x", "y"]}, ["a", "b"])
@@ -123,9 +114,9 @@ def test_races_and_menus_of_one_item_are_counted() -> None:
 
 
 @pytest.mark.parametrize("m", [2, 3, 5])
-def test_the_top_one_is_a_choice_among_all_and_all_ranks_are_a_full_ranking(m: int) -> None:
+def test_the_top_one_is_a_choice_among_all_and_all_ranks_are_a_full_ranking(m):
     items = [f"i{k}" for k in range(m)]
-    tops: dict[str, list[Any]] = {"1st": items, "2nd": [None] * m}
+    tops = {"1st": items, "2nd": [None] * m}
     menus = {f"o{k}": [item] * m for k, item in enumerate(items)} | {"chosen": items}
     top = choices_of(from_rankings(tops, ["1st", "2nd"], rest="lost"))
     assert top == choices_of(from_choices(menus, [f"o{k}" for k in range(m)]))
@@ -135,8 +126,8 @@ def test_the_top_one_is_a_choice_among_all_and_all_ranks_are_a_full_ranking(m: i
     assert choices_of(lost) == choices_of(usual)
 
 
-def test_items_that_are_not_named_stand_behind_the_others() -> None:
-    ballots: dict[str, list[Any]] = {"1st": ["a", "c"], "2nd": ["b", "d"]}
+def test_items_that_are_not_named_stand_behind_the_others():
+    ballots = {"1st": ["a", "c"], "2nd": ["b", "d"]}
     rows = from_rankings(ballots, ["1st", "2nd"], rest="lost")
     assert rows.X.tolist() == [[*"abcd"], [*"cdab"]]
     wanted = [choice_of("a", "bcd"), choice_of("b", "cd"), choice_of("c", "abd"), choice_of("d", "ab")]
@@ -144,7 +135,7 @@ def test_items_that_are_not_named_stand_behind_the_others() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- mirrored games
-def test_games_that_are_listed_for_both_teams_are_asked_about() -> None:
+def test_games_that_are_listed_for_both_teams_are_asked_about():
     table, scores = games(), ("pts", "opp_pts")
     n = len(table["team"])
     with pytest.raises(DataError, match=rf"listed twice.*{n} of {n} rows.*mirrored='drop'.*mirrored='keep'"):
@@ -158,17 +149,17 @@ def test_games_that_are_listed_for_both_teams_are_asked_about() -> None:
     assert len(from_results(table, "team", "opponent", scores, mirrored="keep").y) == n
 
 
-def _scores(table: dict[str, list[Any]]) -> list[tuple[int, int]]:
+def _scores(table):
     return list(zip(table["pts"], table["opp_pts"], strict=True))
 
 
-def test_both_rows_of_a_game_share_a_unit_and_covariates_do_not_tell_them_apart() -> None:
+def test_both_rows_of_a_game_share_a_unit_and_covariates_do_not_tell_them_apart():
     roles = Roles(left="team", right="opponent", scores=("pts", "opp_pts"), covariates=("home",), mirrored="keep")
     rows = read(games(), roles)
     assert rows.unit.tolist() == [2 * (k // 2) for k in range(rows.unit.size)]
 
 
-def test_a_game_that_is_listed_once_among_others_hides_none() -> None:
+def test_a_game_that_is_listed_once_among_others_hides_none():
     table = {name: cells[:-1] for name, cells in games(48).items()}
     n = len(table["team"])
     with pytest.raises(DataError, match=rf"{n - 1} of {n} rows"):
@@ -177,7 +168,7 @@ def test_a_game_that_is_listed_once_among_others_hides_none() -> None:
     assert len(once.y) == (n + 1) // 2
 
 
-def test_answers_of_different_people_are_no_twins() -> None:
+def test_answers_of_different_people_are_no_twins():
     table = games()
     table["judge"] = ["ann", "bob"] * (len(table["team"]) // 2)
     assert len(from_results(table, "team", "opponent", ("pts", "opp_pts"), user="judge").y) == len(table["team"])
@@ -186,7 +177,7 @@ def test_answers_of_different_people_are_no_twins() -> None:
         from_results(table, "team", "opponent", ("pts", "opp_pts"), user="judge")
 
 
-def test_a_league_of_home_and_away_games_is_not_mirrored() -> None:
+def test_a_league_of_home_and_away_games_is_not_mirrored():
     teams = [f"t{k}" for k in range(6)]
     ends = [(a, b) for a in teams for b in teams if a != b]
     table = {"left": [a for a, _ in ends], "right": [b for _, b in ends], "winner": ["left", "right", "tie"] * 10}
@@ -206,14 +197,14 @@ def test_a_league_of_home_and_away_games_is_not_mirrored() -> None:
     ],
     ids=["numbers", "truth", "no tie", "halves", "words"],
 )
-def test_one_of_several_flags_is_no_answer(name: str, flags: dict[str, list[Any]]) -> None:
+def test_one_of_several_flags_is_no_answer(name, flags):
     if name in flags:
         with pytest.raises(DataError, match=r"the columns .* are flags.*; skpref\.data\.from_counts reads them"):
             from_winners(ARENA | flags, "model_a", "model_b", name)
 
 
 @pytest.mark.parametrize("names", [("left_win", "right_win"), ("a_wins", "b_wins"), ("home.won", "away.won")])
-def test_flags_of_sides_need_no_common_first_word(names: tuple[str, str]) -> None:
+def test_flags_of_sides_need_no_common_first_word(names):
     table = PAIRS | dict(zip(names, ([1, 0, 0], [0, 1, 0]), strict=True))
     for name in names:
         with pytest.raises(DataError, match="are flags"):
@@ -222,8 +213,8 @@ def test_flags_of_sides_need_no_common_first_word(names: tuple[str, str]) -> Non
     assert from_winners(PAIRS | other, winner=names[0]).y.tolist() == [1.0, 0.0, 0.0]
 
 
-def test_flags_are_counts() -> None:
-    rows = from_counts(ARENA | WINNERS, "model_a", "model_b", tuple(WINNERS))  # type: ignore[arg-type]
+def test_flags_are_counts():
+    rows = from_counts(ARENA | WINNERS, "model_a", "model_b", tuple(WINNERS))
     assert rows.y.tolist() == [1.0, 0.0, 0.5]
     assert rows.sample_weight.tolist() == [1.0] * 3
 
@@ -238,11 +229,11 @@ def test_flags_are_counts() -> None:
         (["True", "False", "tie"], [1.0, 0.0, 0.5]),
     ],
 )
-def test_words_for_answers(winner: list[Any], expected: list[float]) -> None:
+def test_words_for_answers(winner, expected):
     assert from_winners(PAIRS | {"winner": winner}).y.tolist() == expected
 
 
-def test_a_name_of_the_other_side_is_never_suggested() -> None:
+def test_a_name_of_the_other_side_is_never_suggested():
     table = {"left": ["x"], "right": ["y"], "winner_b": ["x"], "home_score": [1], "other": [2]}
     with pytest.raises(DataError, match=r"there is no column 'winner_a'\. Found"):
         from_winners(table, winner="winner_a")
@@ -261,7 +252,7 @@ def test_a_name_of_the_other_side_is_never_suggested() -> None:
         (("text2", "text1"), [1, 2, 1]),
     ],
 )
-def test_a_word_in_the_names_of_the_columns_is_asked_about(names: tuple[str, str], winner: list[Any]) -> None:
+def test_a_word_in_the_names_of_the_columns_is_asked_about(names, winner):
     table = {names[0]: ["x", "y", "z"], names[1]: ["y", "z", "x"], "winner": winner}
     with pytest.raises(DataError, match=rf"has two readings: the columns {names[0]} and {names[1]}, or "):
         from_winners(table, *names)
@@ -270,11 +261,11 @@ def test_a_word_in_the_names_of_the_columns_is_asked_about(names: tuple[str, str
 
 
 @pytest.mark.parametrize("winner", [["left_vote", "rightvote", "tievote"], ["leftvote", "right vote", "bothbad_vote"]])
-def test_votes_are_words_for_sides(winner: list[str]) -> None:
+def test_votes_are_words_for_sides(winner):
     assert from_winners(PAIRS | {"winner": winner}).y.tolist() == [1.0, 0.0, 0.5]
 
 
-def test_a_column_of_ties_beside_winner_and_loser_is_asked_about() -> None:
+def test_a_column_of_ties_beside_winner_and_loser_is_asked_about():
     table = {"winner": ["c", "r", "s"], "loser": ["n", "c", "b"], "Draw": [False, True, False]}
     with pytest.raises(DataError, match=r"column 'Draw', row 1: this row may be a tie \(1 such rows\)"):
         from_winners(table, loser="loser")
@@ -283,7 +274,7 @@ def test_a_column_of_ties_beside_winner_and_loser_is_asked_about() -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------- counts
-def test_counts_are_weights_and_rows_of_zeros_are_counted() -> None:
+def test_counts_are_weights_and_rows_of_zeros_are_counted():
     table = PAIRS | {"wins": [730, 0, 2], "losses": [498, 0, 0], "ties": [0, 0, 3], "size": [1.0, 1.0, 0.5]}
     rows = from_counts(table, counts=("wins", "losses", "ties"), sample_weight="size")
     assert pairs(rows) == {("x", "y"): 730.0, ("y", "x"): 498.0, ("z", "x"): 1.75, ("x", "z"): 0.75}
@@ -300,13 +291,13 @@ def test_counts_are_weights_and_rows_of_zeros_are_counted() -> None:
         ({}, r"there is no column 'wins'\. Name yours by counts=\. Found: left, right, losses"),
     ],
 )
-def test_counts_that_are_none(more: dict[str, Any], message: str) -> None:
+def test_counts_that_are_none(more, message):
     with pytest.raises(DataError, match=message):
         from_counts(PAIRS | {"losses": [0, 0, 0]} | more)
 
 
 @pytest.mark.parametrize("names", [("votes_a", "votes_b"), ("win1", "win2"), ("Count A", "Count B")])
-def test_counts_in_the_place_of_scores_give_a_warning(names: tuple[str, str]) -> None:
+def test_counts_in_the_place_of_scores_give_a_warning(names):
     table = PAIRS | dict(zip(names, ([730, 498, 3], [320, 221, 9]), strict=True))
     with pytest.warns(DataWarning, match="scores of one game.*If they count wins or votes, from_counts reads them"):
         rows = from_results(table, score=names)
@@ -315,21 +306,21 @@ def test_counts_in_the_place_of_scores_give_a_warning(names: tuple[str, str]) ->
 
 
 @pytest.mark.parametrize("name", ["tie", "Ties", "draws"])
-def test_counts_of_ties_are_the_third_column(name: str) -> None:
+def test_counts_of_ties_are_the_third_column(name):
     table = PAIRS | {"win": [3, 2, 1], name: [1, 0, 0], "loss": [2, 2, 2]}
     assert from_counts(table, counts=("win", "loss", name)).sample_weight.sum() == 13.0
     with pytest.raises(DataError, match=f"of the right one, and ties; got win, {name}, loss"):
         from_counts(table, counts=("win", name, "loss"))
 
 
-def test_a_matrix_of_shares_of_wins_gives_a_warning() -> None:
+def test_a_matrix_of_shares_of_wins_gives_a_warning():
     wins = np.array([[0.0, 3.0, 1.0], [1.0, 0.0, 0.5], [0.0, 0.5, 0.0]])
     from_win_matrix(wins)  # a game of each pair may have half points
     with pytest.warns(DataWarning, match="matrix seems to hold shares of wins"):
         from_win_matrix(wins / np.maximum(wins + wins.T, 1.0))
 
 
-def test_a_matrix_of_wins() -> None:
+def test_a_matrix_of_wins():
     wins = [[0, 3, 1], [2, 0, 0], [0, np.nan, np.nan]]
     found = {("a", "b"): 3.0, ("a", "c"): 1.0, ("b", "a"): 2.0}
     assert pairs(from_win_matrix(wins, ["a", "b", "c"])) == found
@@ -351,7 +342,7 @@ def test_a_matrix_of_wins() -> None:
         ([[0, 1, 1], [1, 0, 1], [1, 1, 0]], "one id for each of the 3 rows of matrix; got 2 ids"),
     ],
 )
-def test_a_matrix_that_is_none_of_wins(matrix: Any, message: str) -> None:
+def test_a_matrix_that_is_none_of_wins(matrix, message):
     with pytest.raises(DataError, match=message):
         from_win_matrix(matrix, ["a", "b"])
 
@@ -366,7 +357,7 @@ def test_a_matrix_that_is_none_of_wins(matrix: Any, message: str) -> None:
         {"v1": ["tea", "milk", None], "v2": ["rum", None, None]},
     ],
 )
-def test_a_survey_has_a_column_for_each_pair(cells: dict[str, list[Any]]) -> None:
+def test_a_survey_has_a_column_for_each_pair(cells):
     asked = {"v1": ("tea", "milk"), "v2": ("tea", "rum")}
     rows = from_pair_columns(cells | {"person": ["ann", "bob", "cy"]}, asked, user="person")
     found = zip(rows.X.tolist(), rows.y.tolist(), strict=True)
@@ -375,7 +366,7 @@ def test_a_survey_has_a_column_for_each_pair(cells: dict[str, list[Any]]) -> Non
     assert rows.read_.left_out == {"without an answer": 1}
 
 
-def test_all_columns_of_a_survey_are_coded_alike() -> None:
+def test_all_columns_of_a_survey_are_coded_alike():
     survey = {"v1": [1, 0], "v2": [-1, "NA"]}  # the 0 of the first column is a tie, as the second has a -1
     rows = from_pair_columns(survey, {"v1": ("tea", "milk"), "v2": ("tea", "rum")}, missing="drop")
     assert rows.y.tolist() == [1.0, 0.5, 0.0]
@@ -384,19 +375,19 @@ def test_all_columns_of_a_survey_are_coded_alike() -> None:
 
 
 @pytest.mark.parametrize("chosen", [["a", "b", "c"], [1, 2, 3], ["1", "2", "3"], ["A", "B", "C"], ["x", "z", "y"]])
-def test_choices_are_items_columns_positions_or_letters(chosen: list[Any]) -> None:
+def test_choices_are_items_columns_positions_or_letters(chosen):
     rows = from_choices(MENUS | {"chosen": chosen}, ["a", "b", "c"])
     assert rows.y.tolist() == ["x", "z", "y"]
     assert choices_of(rows) == dict.fromkeys([choice_of("x", "yz"), choice_of("z", "xy"), choice_of("y", "xz")], 1.0)
 
 
 @pytest.mark.parametrize("chosen", [[1, 4, 2], ["A", "D", "B"], ["A", "2", "x"]])
-def test_a_choice_that_is_none_is_refused(chosen: list[Any]) -> None:
+def test_a_choice_that_is_none_is_refused(chosen):
     with pytest.raises(DataError, match="is none of the items offered: write an item, the name of its column"):
         from_choices(MENUS | {"chosen": chosen}, ["a", "b", "c"])
 
 
-def test_prices_are_no_items_and_the_answer_is_not_offered() -> None:
+def test_prices_are_no_items_and_the_answer_is_not_offered():
     prices = {"price_a": [0.66, 0.63], "price_b": [0.67, 1.0], "choice": [1, 2]}
     with pytest.raises(DataError, match=r"the cells of price_a, price_b are numbers such as 0\.66, which are no items"):
         from_choices(prices, ["price_a", "price_b"], "choice")
@@ -405,7 +396,7 @@ def test_prices_are_no_items_and_the_answer_is_not_offered() -> None:
 
 
 @pytest.mark.parametrize("truth", [[True, False, True], ["True", "FALSE", "true"], np.array([True, False, True])])
-def test_truth_is_one_and_zero(truth: Any) -> None:
+def test_truth_is_one_and_zero(truth):
     rows = from_winners(PAIRS | {"winner": ["x", "y", "z"], "home": truth}, covariates=["home"])
     assert rows.covariates is not None
     assert rows.covariates.ravel().tolist() == [1.0, 0.0, 1.0]
@@ -416,7 +407,7 @@ def test_truth_is_one_and_zero(truth: Any) -> None:
 
 
 # ----------------------------------------------------------------------------------------------- columns and parameters
-def test_a_column_called_weight_changes_nothing_unless_it_is_named() -> None:
+def test_a_column_called_weight_changes_nothing_unless_it_is_named():
     table = PAIRS | {"winner": ["x", "y", "z"], "weight": [57, 91, 57]}
     rows = from_winners(table)
     assert rows.sample_weight.tolist() == [1.0] * 3
@@ -425,14 +416,14 @@ def test_a_column_called_weight_changes_nothing_unless_it_is_named() -> None:
 
 
 @pytest.mark.parametrize("model", [GPPLClassifier(item_effects=False), CrowdGPPL(item_effects=False)])
-def test_item_effects_that_cannot_be_left_out_are_refused(model: Any) -> None:
+def test_item_effects_that_cannot_be_left_out_are_refused(model):
     rows = [["a", "b"], ["b", "c"]]
     X = rows if isinstance(model, GPPLClassifier) else [["ann", *row] for row in rows]
     with pytest.raises(DataError, match="item_effects=False leaves items nothing but the function of their features"):
         model.fit(X, [1, 0])
 
 
-def test_a_comparison_of_a_row_with_its_twin_gives_a_warning() -> None:
+def test_a_comparison_of_a_row_with_its_twin_gives_a_warning():
     with pytest.warns(
         DataWarning, match=r"comparison 0 is of two rows of X with the same features.*1 such comparisons"
     ):

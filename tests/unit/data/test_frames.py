@@ -1,11 +1,8 @@
 """Tables as people keep them: winners, results, choices and rankings, in frames of several libraries."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,10 +12,7 @@ from skpref.data import from_choices, from_rankings, from_results, from_tasks, f
 from skpref.exceptions import DataError, DataWarning
 from tests.unit.data.stages import choice_of, choices_of, stages
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-BATTLES: dict[str, list[Any]] = {
+BATTLES = {
     "model_a": ["gpt", "llama", "claude", "gpt"],
     "model_b": ["llama", "claude", "gpt", "claude"],
     "winner": ["model_a", "model_b", "tie", "tie (bothbad)"],
@@ -29,29 +23,29 @@ BATTLES: dict[str, list[Any]] = {
 }
 
 
-def frames(columns: dict[str, list[Any]]) -> list[Any]:
+def frames(columns):
     pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     arrays = {name: np.array(cells) for name, cells in columns.items()}
     return [columns, arrays, pd.DataFrame(columns), pa.table(columns), pd.DataFrame(columns).convert_dtypes()]
 
 
-def test_a_remark_in_brackets_does_not_change_a_tie() -> None:
+def test_a_remark_in_brackets_does_not_change_a_tie():
     answers = ["tie (inconsistent)", "tie_(bothbad)", "Tie (both good)", "gpt"]
     assert from_winners({**BATTLES, "winner": answers}, "model_a", "model_b").y.tolist() == [0.5, 0.5, 0.5, 1.0]
 
 
-def test_minus_one_for_the_worst_item_is_asked_for_a_column_of_its_own() -> None:
+def test_minus_one_for_the_worst_item_is_asked_for_a_column_of_its_own():
     shown = {"task": [1, 1, 1], "person": ["ann"] * 3, "item": ["tea", "milk", "water"], "answer": [1, 0, -1]}
     with pytest.raises(DataError, match=r"row 2: .* got -1; if -1 is the worst item, make it the 1 of a column"):
         from_tasks(shown, item="item", chosen="answer")
 
 
-def test_shares_from_1_to_2_are_explained() -> None:
+def test_shares_from_1_to_2_are_explained():
     with pytest.raises(DataError, match=r"label from 0 .right won. to 1 .left won.; if 1 is the left item .* 2 minus"):
         from_winners({**BATTLES, "winner": [1.73, 1.02, 1.5, 2.0]}, "model_a", "model_b")
 
 
-def test_an_arena_table_is_read_from_any_frame() -> None:
+def test_an_arena_table_is_read_from_any_frame():
     for frame in frames(BATTLES):
         rows = from_winners(
             frame,
@@ -73,14 +67,14 @@ def test_an_arena_table_is_read_from_any_frame() -> None:
         assert rows.covariates.tolist() == [[1.0, 50.0], [2.0, 0.0], [1.0, -30.0], [0.5, 30.0]]
 
 
-def test_estimators_take_the_rows() -> None:
+def test_estimators_take_the_rows():
     rows = from_winners(BATTLES, "model_a", "model_b")
     assert GPPLClassifier().fit(rows.X, rows.y, rows.sample_weight).item_ids_.tolist() == ["claude", "gpt", "llama"]
     triples = from_winners(BATTLES, "model_a", "model_b", user="judge")
     assert CrowdGPPL(n_factors=0).fit(triples.X, triples.y, triples.sample_weight).user_ids_.size == 3
 
 
-def test_an_item_may_be_called_as_a_side_is() -> None:
+def test_an_item_may_be_called_as_a_side_is():
     table = {"left": ["b", "a", "a"], "right": ["a", "b", "x"], "winner": ["a", "a", "x"]}
     assert from_winners(table).y.tolist() == [0.0, 1.0, 0.0]  # x is no side
     two = {name: cells[:2] for name, cells in table.items()}
@@ -89,7 +83,7 @@ def test_an_item_may_be_called_as_a_side_is() -> None:
     assert from_winners(two | {"winner": ["right", "left"]}).y.tolist() == [0.0, 1.0]
 
 
-def test_ids_that_are_numbers_name_winners() -> None:
+def test_ids_that_are_numbers_name_winners():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"left": [7, 8], "right": [8, 9], "winner": [8.0, 8.0]})
     rows = from_winners(frame)
@@ -101,10 +95,7 @@ def test_ids_that_are_numbers_name_winners() -> None:
     ("columns", "message"),
     [
         ({"winner": ["x", "gpt-9"]}, r"column 'winner', row 1: winner 'gpt-9' is neither of the items 'y' and 'z'"),
-        (
-            {"winner": ["x", "?"]},
-            "replace it by one of them, or empty the cell and leave such rows out by missing='drop'",
-        ),
+        ({"winner": ["x", "?"]}, "replace it by one of them, or empty the cell and leave such rows out by"),
         ({"winner": ["2-1", "0:3"]}, "row 0: winner '2-1' is a score; skpref.data.from_results reads scores"),
         ({"winner": ["x", None]}, "row 1: the winner is missing; if nobody won, write tie; leave such rows out"),
         ({"winner": ["x", float("nan")]}, "row 1: the winner is missing"),
@@ -115,13 +106,13 @@ def test_ids_that_are_numbers_name_winners() -> None:
         ({"winner": ["x"]}, "the columns of frame have different lengths: {'left': 2, 'right': 2, 'winner': 1}"),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_a_line(columns: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_read_is_refused_in_a_line(columns, message):
     with pytest.raises(DataError, match=message) as error:
         from_winners({"left": ["x", "y"], "right": ["y", "z"]} | columns)
     assert "\n" not in str(error.value)
 
 
-def test_frames_that_are_none_are_refused() -> None:
+def test_frames_that_are_none_are_refused():
     with pytest.raises(DataError, match="frame must be a data frame or a dict of columns; got list"):
         from_winners([["x", "y", "x"]])
     pd = pytest.importorskip("pandas")
@@ -132,14 +123,14 @@ def test_frames_that_are_none_are_refused() -> None:
         from_winners({"left": ["x"], "right": ["y"], "winner": ["x"]}, covariates="left")
 
 
-def test_winners_and_losers_need_no_sides() -> None:
+def test_winners_and_losers_need_no_sides():
     matches = {"winner_name": ["ann", "bob"], "loser_name": ["bob", "cleo"], "minutes": [90, 60]}
     rows = from_winners(matches, winner="winner_name", loser="loser_name", covariates=["minutes"])
     assert rows.X.tolist() == [["ann", "bob"], ["bob", "cleo"]]
     assert rows.y.tolist() == [1.0, 1.0]
 
 
-def test_times_with_a_zone_are_ids_in_polars() -> None:
+def test_times_with_a_zone_are_ids_in_polars():
     pl = pytest.importorskip("polars")
     times = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2)]
     rows = from_winners(pl.DataFrame({"left": times, "right": times[::-1], "winner": times[:1] * 2}))
@@ -147,7 +138,7 @@ def test_times_with_a_zone_are_ids_in_polars() -> None:
     assert rows.y.tolist() == [1.0, 0.0]
 
 
-def test_scores_decide_by_their_sign() -> None:
+def test_scores_decide_by_their_sign():
     games = {"home": ["a", "b", "c"], "away": ["b", "c", "a"], "hg": [3, 0, 1], "ag": ["1", "0", "2"], "d": [2, 0, -1]}
     assert from_results(games, "home", "away", ("hg", "ag")).y.tolist() == [1.0, 0.5, 0.0]
     assert from_results(games, "home", "away", "d").y.tolist() == [1.0, 0.5, 0.0]
@@ -155,7 +146,7 @@ def test_scores_decide_by_their_sign() -> None:
         from_results(games, "home", "away", "home")
 
 
-def test_both_scores_may_stand_in_one_cell() -> None:
+def test_both_scores_may_stand_in_one_cell():
     games = {"left": [*"abc"], "right": [*"bca"], "score": ["10-2", "0:1", " 2 \u2013 2 "]}
     assert from_results(games).y.tolist() == [1.0, 0.0, 0.5]
     assert from_results(games | {"score": ["2-1", None, "1-1"]}, missing="drop").y.tolist() == [1.0, 0.5]
@@ -168,7 +159,7 @@ def test_both_scores_may_stand_in_one_cell() -> None:
             from_results(games | {"score": ["2-1", bad, "1-1"]})
 
 
-def test_missing_cells_of_pandas_are_items_that_were_not_offered() -> None:
+def test_missing_cells_of_pandas_are_items_that_were_not_offered():
     pd = pytest.importorskip("pandas")
     menus = pd.DataFrame({"a": ["tea", "milk"], "b": ["milk", "tea"], "c": ["water", None], "chosen": ["c", "a"]})
     for frame in (menus, menus.convert_dtypes()):
@@ -178,7 +169,7 @@ def test_missing_cells_of_pandas_are_items_that_were_not_offered() -> None:
         np.testing.assert_array_equal(from_rankings(frame, ["a", "b", "c"]).y, [[1, 2, 3], [1, 2, np.nan]])
 
 
-def test_rankings_are_read_from_wide_and_long_tables() -> None:
+def test_rankings_are_read_from_wide_and_long_tables():
     wide = from_rankings(
         {"u": ["ann"], "1": ["x"], "2": ["y"], "3": ["z"], "4": [None]}, ["1", "2", "3", "4"], user="u"
     )
@@ -194,7 +185,7 @@ def test_rankings_are_read_from_wide_and_long_tables() -> None:
             from_rankings(long, **arguments)
 
 
-def test_the_worst_item_is_a_choice_among_the_others() -> None:
+def test_the_worst_item_is_a_choice_among_the_others():
     sets = {
         "a": ["x", "x"],
         "b": ["y", "y"],
@@ -216,7 +207,7 @@ def test_the_worst_item_is_a_choice_among_the_others() -> None:
         from_choices(sets | {"worst": ["d", "v"]}, ["a", "b", "c", "d"], "best", worst="worst")
 
 
-def test_surveys_have_a_column_of_ranks_for_each_item() -> None:
+def test_surveys_have_a_column_of_ranks_for_each_item():
     survey = {"Q_x": [1, 3, 2], "Q_y": [2, 1, None], "Q_z": [3, 1, 1], "who": ["ann", "bob", "cleo"]}
     rows = from_rankings(survey, item_ranks={"Q_x": "x", "Q_y": "y", "Q_z": "z"}, user="who")
     assert rows.X.tolist() == [["ann", *"xyz"], ["bob", *"xyz"], ["cleo", "x", "z", None]]
@@ -229,7 +220,7 @@ def test_surveys_have_a_column_of_ranks_for_each_item() -> None:
         from_rankings(survey, item_ranks="Q_x")
 
 
-def test_tasks_of_too_many_pairs_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_of_too_many_pairs_are_refused_before_they_are_made(monkeypatch):
     races = {"race": [1, 1, 1, 1, 2, 2], "item": ["x", "y", "z", "w", "x", "y"], "rank": [1, 2, 3, 4, 1, 2]}
     rows = from_rankings(races, by="race")  # a choice among four, among three, and two among two
     monkeypatch.setattr("skpref.data.tasks._MOST_PAIRS", 11)
@@ -239,8 +230,8 @@ def test_tasks_of_too_many_pairs_are_refused_before_they_are_made(monkeypatch: p
         choices_of(rows)
 
 
-def test_positions_in_the_place_of_items_are_noticed() -> None:
-    sets: dict[str, list[Any]] = {"a": [3, 1], "b": [1, 3], "c": [2, 2], "best": [1, 2], "worst": ["c", "c"]}
+def test_positions_in_the_place_of_items_are_noticed():
+    sets = {"a": [3, 1], "b": [1, 3], "c": [2, 2], "best": [1, 2], "worst": ["c", "c"]}
     advice = "if it has positions, write the names of the columns, such as 'a' for 1"
     with pytest.warns(DataWarning, match=f"column 'best' is read as items, not as positions; {advice}"):
         rows = from_choices(sets, [*"abc"], "best")
@@ -257,27 +248,27 @@ def test_positions_in_the_place_of_items_are_noticed() -> None:
     assert chosen(from_choices(letters, ["a", "b", "c"], "best")) == ["z", "y"]
 
 
-def chosen(rows: Any) -> list[Any]:
+def chosen(rows):
     """Return the items chosen."""
     return [item for _, _, item, *_ in stages(rows.X, rows.y, sides=("left", "right"))[1]]
 
 
-def test_a_column_is_given_by_its_name() -> None:
+def test_a_column_is_given_by_its_name():
     for column in (BATTLES["judge"], np.array(BATTLES["judge"])):
         with pytest.raises(
             DataError, match=r"a column is given by its name; got a (list|ndarray): put it into the table"
         ):
-            from_winners(BATTLES, "model_a", "model_b", column)  # type: ignore[arg-type]
+            from_winners(BATTLES, "model_a", "model_b", column)
 
 
-def test_ranks_in_the_place_of_items_are_noticed() -> None:
+def test_ranks_in_the_place_of_items_are_noticed():
     survey = {"x": [1, 3], "y": [2, 1], "z": [3, 2]}
     with pytest.warns(DataWarning, match="are 1 to 3 in every row"):
         from_rankings(survey, ["x", "y", "z"])
 
 
 @pytest.mark.parametrize("empty", [None, float("nan")])
-def test_incomplete_rows_are_left_out_on_request(empty: Any) -> None:
+def test_incomplete_rows_are_left_out_on_request(empty):
     battles = {name: [*cells, cells[0]] for name, cells in BATTLES.items()}
     for row, name in enumerate(("winner", "model_b", "length_a", "judge")):
         battles[name] = [empty if place == row else cell for place, cell in enumerate(battles[name])]
@@ -292,10 +283,10 @@ def test_incomplete_rows_are_left_out_on_request(empty: Any) -> None:
     ):
         from_winners(battles, "model_a", "model_b")
     with pytest.raises(DataError, match="missing must be 'raise' or 'drop'; got 'omit'"):
-        from_winners(battles, missing="omit")  # type: ignore[arg-type]
+        from_winners(battles, missing="omit")
 
 
-def test_advice_on_incomplete_rows_of_a_fit_works() -> None:
+def test_advice_on_incomplete_rows_of_a_fit_works():
     columns = {"a": [*"xyzxy"], "b": [*"yzxzx"], "won": [1, 1, 0, 1, 0], "home": [1.0, 0.0, None, -1.0, 1.0]}
     frame = pytest.importorskip("pandas").DataFrame(columns)
     model = GPPLClassifier(left="a", right="b", covariates=["home"])
@@ -311,7 +302,7 @@ def test_advice_on_incomplete_rows_of_a_fit_works() -> None:
         model.fit(frame.assign(a=[None, *"yzxy"], home=1.0), frame["won"])
 
 
-def test_every_reader_leaves_incomplete_rows_out() -> None:
+def test_every_reader_leaves_incomplete_rows_out():
     games = {"left": ["a", None, "b"], "right": ["b", None, "a"], "hg": [1.0, 2.0, np.nan], "ag": [0.0, 2.0, 1.0]}
     assert from_results(games, score=("hg", "ag"), missing="drop").X.tolist() == [["a", "b"]]
     menus = {"a": ["x", "x"], "b": ["y", "y"], "best": ["x", None]}
@@ -346,13 +337,13 @@ def test_every_reader_leaves_incomplete_rows_out() -> None:
         ),
     ],
 )
-def test_an_item_that_occurs_twice_is_refused(read: Callable[[], Any], message: str) -> None:
+def test_an_item_that_occurs_twice_is_refused(read, message):
     with pytest.raises(DataError, match=message):
         read()
 
 
 @pytest.mark.parametrize("text", ["NA", "nan", "N/A", "", " null ", "#N/A", "None"])
-def test_text_for_a_missing_number_is_one(text: str) -> None:
+def test_text_for_a_missing_number_is_one(text):
     games = {"left": ["a", "b", "a"], "right": ["b", "a", "b"], "goals": ["1", text, "2"], "weight": ["1", "1", text]}
     read = partial(from_results, games, score="goals", sample_weight="weight")
     assert read(missing="drop").X.tolist() == [["a", "b"]]
@@ -365,7 +356,7 @@ def test_text_for_a_missing_number_is_one(text: str) -> None:
     assert from_results(games | {"goals": [1, 2, 3]}, score="goals", covariates=["weight"], missing="drop").y.size == 2
 
 
-def test_a_winner_may_be_called_na() -> None:
+def test_a_winner_may_be_called_na():
     battles = {"left": ["NA", "NA", "B"], "right": ["B", "B", "NA"], "winner": ["NA", "B", "NA"]}
     assert from_winners(battles, missing="drop").y.tolist() == [1.0, 0.0, 0.0]
     battles = {"left": ["A", "A"], "right": ["B", "B"], "winner": ["n/a", "B"]}
@@ -374,7 +365,7 @@ def test_a_winner_may_be_called_na() -> None:
         from_winners(battles)
 
 
-def test_complaints_count_the_rows_that_were_left_out() -> None:
+def test_complaints_count_the_rows_that_were_left_out():
     columns = {"left": [None, "a", "a"], "right": ["b"] * 3, "winner": ["b", "a", "c"], "weight": [1, 2, "heavy"]}
     with pytest.raises(DataError, match="column 'winner', row 2: winner 'c'"):
         from_winners(columns, missing="drop")
@@ -385,7 +376,7 @@ def test_complaints_count_the_rows_that_were_left_out() -> None:
         from_choices(columns | {"chosen": [None, "a", "c"]}, ["left", "right"], missing="drop")
 
 
-def test_tied_pairs_are_worth_what_their_weights_say() -> None:
+def test_tied_pairs_are_worth_what_their_weights_say():
     # Fisher information of a ranking of k alike items with normal noise: the variance of the expected order statistics
     # (Thurstone scores), against k pairs an item with the information 1 / pi each. Each pair of tied items has it.
     for k in (2, 3, 6):
@@ -421,7 +412,7 @@ def test_tied_pairs_are_worth_what_their_weights_say() -> None:
     }.items(),
     ids=str,
 )
-def test_every_word_for_a_side(words: str, expected: list[float]) -> None:
+def test_every_word_for_a_side(words, expected):
     table = {"a": ["x", "y", "z"], "b": ["u", "v", "w"], "result": words.split()}
     assert from_winners(table, "a", "b", "result").y.tolist() == expected
     # The last words alone decide nothing else.

@@ -1,7 +1,5 @@
 """Ids of any kind to rows: bad inputs, rows 9, 22, 23, 28, 30, 35-37."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -385,7 +383,7 @@ def test_a_table_with_more_columns_is_told_how_to_name_them():
         read_pairs(battles)
 
 
-def test_words_of_numpy_become_plain_strings() -> None:
+def test_words_of_numpy_become_plain_strings():
     words = [np.str_("x"), "y"]  # of rows that mix entries of an array with others
     for column in (words, np.array(words, dtype=object)):
         assert {type(value) for value in as_ids(column).tolist()} == {str}

@@ -1,7 +1,5 @@
 """Labels of comparisons: numbers, booleans and words."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,9 +1,5 @@
 """Ordered labels: which levels there are, and which is which."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -33,7 +29,7 @@ labels = st.one_of(
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
 @pytest.mark.filterwarnings("ignore:y holds strings")
 @given(y=labels, seed=st.integers(0, 2**32 - 1))
-def test_levels_come_back(y: list[Any], seed: int) -> None:
+def test_levels_come_back(y, seed):
     if isinstance(y[0], str) and len(set(y)) > 3:
         with pytest.raises(DataError, match=r"state the order of the levels: class_order=\["):
             ordered_levels(y)
@@ -51,7 +47,7 @@ def test_levels_come_back(y: list[Any], seed: int) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_levels_of_parts() -> None:
+def test_levels_of_parts():
     parts = [np.arange(20, 50), np.arange(30), np.empty(0, dtype=np.int64)]
     classes, levels = levels_of_parts(parts, [], None)
     assert classes.tolist() == list(range(50))
@@ -72,7 +68,7 @@ def test_levels_of_parts() -> None:
         levels_of_parts([np.arange(2), words[0]], [], None)
 
 
-def test_levels_that_do_not_occur() -> None:
+def test_levels_that_do_not_occur():
     classes, level = ordered_levels([3, 1, 3], [1, 2, 3, 4])
     assert classes.tolist() == [1, 2, 3, 4]
     assert level.tolist() == [2, 0, 2]
@@ -80,9 +76,9 @@ def test_levels_that_do_not_occur() -> None:
     assert encode_levels([], classes).tolist() == []
 
 
-def test_numbers_are_equal_across_types() -> None:
+def test_numbers_are_equal_across_types():
     for dtype in ("int8", "uint64", "float32", "bool", "object"):
-        y: Any = np.array([0, 1, 1], dtype=dtype)
+        y = np.array([0, 1, 1], dtype=dtype)
         assert encode_levels(y, np.array([0.0, 1.0, 2.0])).tolist() == [0, 1, 1]
     big = [2**62, 2**62 + 1]  # equal as floats
     assert ordered_levels(big)[1].tolist() == [0, 1]
@@ -103,13 +99,13 @@ def test_numbers_are_equal_across_types() -> None:
     ],
     ids=str,
 )
-def test_what_are_no_levels(y: Any, text: str) -> None:
+def test_what_are_no_levels(y, text):
     with pytest.raises(ValueError, match=text):
         ordered_levels(y)
 
 
 @pytest.mark.parametrize("order", [[1, 2, 1], [], 3, [[1, 2]], [1, 2, None], [1.0, 2.0, np.nan], "12"], ids=str)
-def test_what_is_no_order(order: Any) -> None:
+def test_what_is_no_order(order):
     with pytest.raises(DataError, match="class_order must list every level once, low to high"):
         ordered_levels([1, 2, 1], order)
 
@@ -117,11 +113,7 @@ def test_what_is_no_order(order: Any) -> None:
 @pytest.mark.parametrize(
     ("y", "order", "text"),
     [
-        (
-            [1, 3, 2],
-            [1, 2],
-            r"y holds 3 \(row 1\), which is not among the levels 1, 2\. Name all levels in class_order",
-        ),
+        ([1, 3, 2], [1, 2], r"y holds 3 \(row 1\), which is not among the levels 1, 2\. Name all levels in"),
         (["a", "c"], ["a", "b"], r"y holds 'c' \(row 1\), which is not among the levels 'a', 'b'"),
         ([1, 2], ["1", "2"], r"y holds 1 \(row 0, and 1 more\), which is not among the levels '1', '2'"),
         (["1", "2"], [1, 2], r"y holds '1' \(row 0, and 1 more\), which is not among the levels 1, 2"),
@@ -131,33 +123,33 @@ def test_what_is_no_order(order: Any) -> None:
     ],
     ids=str,
 )
-def test_labels_beside_the_levels_are_named(y: Any, order: Any, text: str) -> None:
+def test_labels_beside_the_levels_are_named(y, order, text):
     with pytest.raises(DataError, match=text) as caught:
         ordered_levels(y, order)
     assert len(str(caught.value)) < 400
 
 
-def test_names_need_an_order() -> None:
+def test_names_need_an_order():
     with pytest.raises(DataError, match=r"\('b', 'f', 'g', 'x{79}.*state the order of the levels") as caught:
         ordered_levels(["g", "x" * 10_000, "b", "f"])
     assert len(str(caught.value)) < 400
 
 
-def test_levels_that_training_rows_lack_are_added_where_their_order_is_natural() -> None:
+def test_levels_that_training_rows_lack_are_added_where_their_order_is_natural():
     assert with_levels_of(np.array([1, 4]), [2, 4]).tolist() == [1, 2, 4]
     assert with_levels_of(np.array(["a", "c"]), ["b"]).tolist() == ["a", "b", "c"]
     for declared, y in ((["low", "high"], ["middle"]), ([2, 1], [3]), ([1, 2], ["1"]), ([1, 2, 3], [2])):
         assert with_levels_of(np.array(declared), y).tolist() == declared
 
 
-def test_strings_and_numbers_in_one_order() -> None:
+def test_strings_and_numbers_in_one_order():
     classes = np.array([0, "none", 1], dtype=object)
     assert encode_levels(np.array(["none", 1, 0], dtype=object), classes).tolist() == [1, 2, 0]
     with pytest.raises(DataError, match=r"y holds 'all' \(row 1\)"):
         encode_levels(np.array([0, "all"], dtype=object), classes)
 
 
-def test_lists_of_strings_and_others_stay_what_they_are() -> None:
+def test_lists_of_strings_and_others_stay_what_they_are():
     assert as_labels(["a", float("nan")]).tolist()[0] == "a"
     assert as_labels(["a", 1]).tolist() == ["a", 1]
     assert as_labels(("a", "b")).dtype.kind == "U"
@@ -165,7 +157,7 @@ def test_lists_of_strings_and_others_stay_what_they_are() -> None:
     assert as_labels(given_) is given_
 
 
-def test_categories_of_pandas() -> None:
+def test_categories_of_pandas():
     pd = pytest.importorskip("pandas")
     grades = pd.Categorical(["low", "high", "low"], categories=["low", "middle", "high"], ordered=True)
     for y in (grades, pd.Series(grades), pd.CategoricalIndex(grades)):
@@ -186,11 +178,11 @@ def test_categories_of_pandas() -> None:
 
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow", "array of pyarrow"])
-def test_ordered_categories_of_polars_and_pyarrow(kind: str) -> None:
+def test_ordered_categories_of_polars_and_pyarrow(kind):
     pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
     codes, names = pa.array([0, 2, 0]), ["low", "middle", "high"]
 
-    def column(*, ordered: bool) -> Any:
+    def column(*, ordered):
         if kind == "polars":
             return pl.Series(["low", "high", "low"], dtype=pl.Enum(names) if ordered else pl.Categorical)
         array = pa.DictionaryArray.from_arrays(codes, names, ordered=ordered)
@@ -207,7 +199,7 @@ def test_ordered_categories_of_polars_and_pyarrow(kind: str) -> None:
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_the_order_of_a_column_of_a_frame_is_kept(library: str) -> None:
+def test_the_order_of_a_column_of_a_frame_is_kept(library):
     pd = pytest.importorskip("pandas")
     y = pd.DataFrame({"y": pd.Categorical(["low", "high"], ["low", "high"], ordered=True)})
     frame = {
@@ -222,11 +214,11 @@ def test_the_order_of_a_column_of_a_frame_is_kept(library: str) -> None:
     assert stated_order(np.array(["low", "high"])) == (None, False)
 
 
-def enum() -> Any:
+def enum():
     return pytest.importorskip("polars").Enum(["low", "high"])
 
 
-def test_three_names_are_taken_in_alphabetical_order_and_four_are_not() -> None:
+def test_three_names_are_taken_in_alphabetical_order_and_four_are_not():
     with pytest.warns(DataWarning, match="alphabetical order is used, low to high: 'a', 'b', 'c'"):
         assert ordered_levels(["b", "a", "c"])[1].tolist() == [1, 0, 2]
     with pytest.raises(DataError, match=r"whose order is unknown \('a', 'b', 'c', 'd'\)"):
@@ -237,7 +229,7 @@ def test_three_names_are_taken_in_alphabetical_order_and_four_are_not() -> None:
         ordered_levels(list("abcdefghi"))
 
 
-def test_collections_of_dask_are_refused_as_labels_and_as_their_order() -> None:
+def test_collections_of_dask_are_refused_as_labels_and_as_their_order():
     collection = type("Series", (list,), {"__module__": "dask.dataframe"})(["low", "high"])
     for read in (
         as_labels,
@@ -248,7 +240,7 @@ def test_collections_of_dask_are_refused_as_labels_and_as_their_order() -> None:
             read(collection)
 
 
-def test_numbers_with_fractions_are_levels_while_they_are_few() -> None:
+def test_numbers_with_fractions_are_levels_while_they_are_few():
     half = np.repeat(np.arange(100) + 0.5, 2)
     assert ordered_levels(half, steps=True)[0].size == 100
     assert ordered_levels(np.repeat(np.arange(120.0), 2), steps=True)[0].size == 120
@@ -257,7 +249,7 @@ def test_numbers_with_fractions_are_levels_while_they_are_few() -> None:
 
 
 @pytest.mark.parametrize(("y", "levels"), [([2, 1], ["1", "2"]), (["2", "1"], [1, 2])])
-def test_levels_of_another_type_are_said_to_be(y: list[Any], levels: list[Any]) -> None:
+def test_levels_of_another_type_are_said_to_be(y, levels):
     with pytest.raises(DataError, match=r"not among the levels .* They are of another type: convert one of them"):
         encode_levels(y, np.array(levels, dtype=object))
 
@@ -266,13 +258,13 @@ def test_levels_of_another_type_are_said_to_be(y: list[Any], levels: list[Any]) 
     ("levels", "numbers"),
     [([0.5, 2], [0.5, 2.0]), ([False, True], [0.0, 1.0]), ([2, 1], None), (["1", "2"], None), ([1, "2"], None)],
 )
-def test_numbers_of_levels(levels: list[Any], numbers: list[float] | None) -> None:
+def test_numbers_of_levels(levels, numbers):
     found = numbers_of_levels(levels)
     assert (None if found is None else found.tolist()) == numbers
 
 
 @pytest.mark.parametrize("order", [["low", "mid", "top"], ["mid", "top", "low"], np.array(["low", "mid", "top"])])
-def test_names_that_cross_validation_has_numbered_are_read_by_the_order_of_names(order: Any) -> None:
+def test_names_that_cross_validation_has_numbered_are_read_by_the_order_of_names(order):
     y = ["mid", "low", "top", "low"]
     numbered = np.unique(y, return_inverse=True)[1]
     assert {0, 2} <= set(numbered.tolist())  # both ends of the numbers

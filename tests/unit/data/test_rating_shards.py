@@ -1,20 +1,12 @@
 """Reading ratings of a shard: ids and levels by numbers, rows named in messages, what all shards agree on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from skpref._sources import as_source
 from skpref.data import Ratings
-from skpref.data.shards import (
-    RatingColumns,
-    RatingCounts,
-    levels_of_all,
-    rating_columns,
-    read_rating_shard,
-)
+from skpref.data.shards import RatingColumns, RatingCounts, levels_of_all, rating_columns, read_rating_shard
 from skpref.exceptions import DataError
 
 pandas = pytest.importorskip("pandas")
@@ -30,7 +22,7 @@ def read_shard(users, items, y, weight, levels, start=0):
     "column",
     [lambda ids: ids, np.array, pandas.Series, lambda ids: pandas.Series(ids, dtype="category"), pyarrow.array],
 )
-def test_ids_and_levels_become_numbers(column) -> None:
+def test_ids_and_levels_become_numbers(column):
     summary, rows = read_shard(column(USERS), column(ITEMS), STARS, None, None)
     assert summary.users[rows.user].tolist() == USERS
     assert summary.items[rows.item].tolist() == ITEMS
@@ -40,7 +32,7 @@ def test_ids_and_levels_become_numbers(column) -> None:
 
 
 @pytest.mark.parametrize("column", [np.array, lambda ids: pandas.Series(ids, dtype="category")])
-def test_rows_of_weight_zero_do_not_count(column) -> None:
+def test_rows_of_weight_zero_do_not_count(column):
     summary, rows = read_shard(column(USERS), column(ITEMS), pandas.Series(STARS), [1, 0, 2, 0], None)
     assert (summary.users.tolist(), summary.items.tolist(), summary.levels.tolist()) == (["bob"], [5, 7], [2.0, 4.0])
     assert (summary.n_rows, rows.weight.tolist()) == (2, [1.0, 2.0])
@@ -48,7 +40,7 @@ def test_rows_of_weight_zero_do_not_count(column) -> None:
     assert nothing.n_rows == nothing.users.size == 0
 
 
-def test_messages_name_the_row() -> None:
+def test_messages_name_the_row():
     with pytest.raises(DataError, match=r"y holds 4.0 \(user 'bob', item 7, row 100, and 1 more\), .*levels 1..3"):
         read_shard(USERS, ITEMS, STARS, None, [1, 2, 3], 100)
     with pytest.raises(DataError, match=r"Input y contains NaN \(user 'cleo', item 9, row 3\)"):
@@ -65,7 +57,7 @@ def summaries(*ratings, levels=None):
     return [read_shard(np.arange(len(y)), np.arange(len(y)), y, None, levels)[0] for y in ratings]
 
 
-def test_levels_are_those_of_all_shards() -> None:
+def test_levels_are_those_of_all_shards():
     assert levels_of_all(summaries([3, 3], [1], [], [5, 3])).tolist() == [1, 3, 5]
     assert levels_of_all(summaries([3, 3], [], levels=[1, 2, 3])).tolist() == [1, 2, 3]
     words = [pandas.Categorical(["low"], ["low", "high"], ordered=True), pandas.Categorical(["a"], ["a"], ordered=True)]
@@ -79,15 +71,12 @@ def test_levels_are_those_of_all_shards() -> None:
             levels_of_all(wrong)
 
 
-def test_columns_are_checked_by_name() -> None:
+def test_columns_are_checked_by_name():
     names = ["user", "item", "stars", "times"]
     columns = RatingColumns("user", "item", "stars", "times")
     assert rating_columns(names, columns) == columns
     for wrong, message in (
-        (
-            columns._replace(y="star"),
-            "no column 'star' in X, which has the columns user, item, stars, times; name it by",
-        ),
+        (columns._replace(y="star"), "no column 'star' in X, which has the columns user, item, stars, times; name it"),
         (columns._replace(item="user"), "must be different columns of X; got user, user, stars, times"),
         (columns._replace(weight=np.ones(3)), "sample_weight must be the name of a column .* got ndarray"),
     ):
@@ -95,7 +84,7 @@ def test_columns_are_checked_by_name() -> None:
             rating_columns(names, wrong)
 
 
-def test_a_dataset_is_read_in_runs_that_messages_name(tmp_path, monkeypatch) -> None:
+def test_a_dataset_is_read_in_runs_that_messages_name(tmp_path, monkeypatch):
     monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 3)
     stars = pandas.Categorical(["good", "bad", "fair", "good"], ["bad", "fair", "good"], ordered=True)
     frame = pandas.DataFrame({"who": USERS, "what": ITEMS, "y": stars})
@@ -109,14 +98,11 @@ def test_a_dataset_is_read_in_runs_that_messages_name(tmp_path, monkeypatch) -> 
     assert first.levels.tolist() == second.levels.tolist() == ["bad", "fair", "good"]
     assert (second.users.tolist(), rows.level.tolist()) == (["cleo"], [2])
     frame.assign(y=[1, 2, 1, 4]).to_parquet(tmp_path / "ratings.parquet")
-    with pytest.raises(
-        DataError,
-        match=r"y holds 4 \(user .*, row 3\), .*levels 1, 2\. .* \(rows 3 to 3 of X\)",
-    ):
+    with pytest.raises(DataError, match=r"y holds 4 \(user .*, row 3\), .*levels 1, 2\. .* \(rows 3 to 3 of X\)"):
         read([1, 2])
 
 
-def test_counts_are_what_is_left_of_ratings() -> None:
+def test_counts_are_what_is_left_of_ratings():
     counts = RatingCounts(2, 3, 5, 10)
     counts.validate()
     more = Ratings(np.array([2]), np.array([0]), np.array([1]), np.ones(1), 3, 3, 5)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -144,16 +142,8 @@ def test_levels_of_a_categorical():
 @pytest.mark.parametrize(
     ("y", "declared", "message"),
     [
-        (
-            [1, 7, 2],
-            [1, 2, 3, 4, 5],
-            r"y holds 7 \(user 'bob', item 'bob', row 1\), .* 1\.\.5\. Name all levels in levels",
-        ),
-        (
-            [0, 1, 2],
-            [1, 2, 3, 4, 5],
-            r"y holds 0 \(user 'ann', item 'ann', row 0\), .*levels 1\.\.5",
-        ),
+        ([1, 7, 2], [1, 2, 3, 4, 5], r"y holds 7 \(user 'bob', item 'bob', row 1\), .* 1\.\.5\. Name all levels in"),
+        ([0, 1, 2], [1, 2, 3, 4, 5], r"y holds 0 \(user 'ann', item 'ann', row 0\), .*levels 1\.\.5"),
         ([0, 0, 2], [1, 2], r"row 0, and 1 more\), which"),
         ([1.5, 1, 2], [1, 2], r"y holds 1\.5 .*not among the levels 1, 2\."),
         ([1, np.inf, 2], None, r"infinite rating \(user 'bob', item 'bob', row 1\)"),
@@ -284,7 +274,7 @@ def test_five_of_several_ratings_are_shown(n, shown):
         ratings.merged("error")
 
 
-def test_a_fingerprint_is_of_the_ratings_in_any_order_and_of_nothing_else() -> None:
+def test_a_fingerprint_is_of_the_ratings_in_any_order_and_of_nothing_else():
     rng = np.random.default_rng(0)
     columns = [rng.integers(0, 5, 40), rng.integers(0, 7, 40), rng.integers(0, 3, 40), rng.random(40)]
     whole = fingerprint(*columns)
@@ -302,14 +292,14 @@ def test_a_fingerprint_is_of_the_ratings_in_any_order_and_of_nothing_else() -> N
     assert (fingerprint(*exchanged) != whole).all()
 
 
-def test_a_fingerprint_of_many_rows_adds_their_runs_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fingerprint_of_many_rows_adds_their_runs_up(monkeypatch):
     columns = np.arange(10), np.arange(10.0)
     whole = fingerprint(*columns)
     monkeypatch.setattr("skpref.data.ratings._ROWS", 3)
     np.testing.assert_array_equal(fingerprint(*columns), whole)
 
 
-def test_ratings_in_a_column_are_taken_with_the_warning_of_scikit_learn() -> None:
+def test_ratings_in_a_column_are_taken_with_the_warning_of_scikit_learn():
     ids = np.arange(3)
     with pytest.warns(DataConversionWarning, match="column-vector y"):
         ordered, level = rating_levels(np.array([[1], [5], [2]]), None, ids, ids)

@@ -1,7 +1,5 @@
 """Records as data frames."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 
@@ -29,25 +27,25 @@ RECORDS = [
 
 
 @pytest.mark.parametrize("record", RECORDS)
-def test_all_records_have_one_name_for_their_frame(record: object) -> None:
+def test_all_records_have_one_name_for_their_frame(record):
     assert len(record.to_frame()) == 1
     assert not hasattr(record, "frame")
 
 
 @pytest.mark.parametrize("record", RECORDS)
-def test_without_pandas_the_extra_is_named(record: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas_the_extra_is_named(record, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtraError, match=r"data frames need pandas: pip install 'skpref\[frames\]'"):
         record.to_frame()
 
 
-def test_a_record_is_returned_where_pandas_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_is_returned_where_pandas_is_not_installed(monkeypatch):
     assert frame_or_record(RECORDS[0]).shape == (1, 7)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert frame_or_record(RECORDS[0]) is RECORDS[0]
 
 
-def test_columns_of_records_frames_and_dicts() -> None:
+def test_columns_of_records_frames_and_dicts():
     record = RECORDS[0]
     wanted = record.columns()
     for report in (record, record.to_frame(), wanted):

@@ -1,9 +1,5 @@
 """Columns of ids and numbers as features."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -14,16 +10,13 @@ from skpref.data.shards import design_of_shards, read_rows, row_columns
 from skpref.data.stored import open_dataset, shared_schema
 from skpref.exceptions import DataError, DataWarning
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 pandas = pytest.importorskip("pandas")
 DESIGN = ColumnDesign(("user", "price"), (Vocabulary(["ann", "bob"]), None))
 
 
-def test_ids_are_one_hot_with_a_feature_for_unseen_ones() -> None:
+def test_ids_are_one_hot_with_a_feature_for_unseen_ones():
     wanted = [[1.0, 0.0, 0.0, 2.5], [0.0, 0.0, 1.0, 0.0]]
     frame = pandas.DataFrame({"price": [2.5, 0.0], "user": ["ann", "cleo"]})
     for X in (frame, {"user": ["ann", "cleo"], "price": [2.5, 0.0]}, [["ann", 2.5], ["cleo", 0.0]]):
@@ -36,7 +29,7 @@ def test_ids_are_one_hot_with_a_feature_for_unseen_ones() -> None:
     assert DESIGN.matrix([None, np.array([1.0, 2.0])]).toarray().tolist() == [[0, 0, 0, 1], [0, 0, 0, 2]]
 
 
-def test_equal_designs() -> None:
+def test_equal_designs():
     assert DESIGN.same_as(ColumnDesign(DESIGN.names, (Vocabulary(["ann", "bob"]), None)))
     for other in (
         None,
@@ -57,7 +50,7 @@ def test_equal_designs() -> None:
         ("rows/", "fit takes files, and other methods take rows in memory"),
     ],
 )
-def test_what_cannot_be_read_is_said(X: Any, message: str) -> None:
+def test_what_cannot_be_read_is_said(X, message):
     with pytest.raises(DataError, match=message):
         DESIGN.transform(X)
 
@@ -74,19 +67,19 @@ def test_what_cannot_be_read_is_said(X: Any, message: str) -> None:
         (pa.bool_(), False),
     ],
 )
-def test_types_tell_ids_from_numbers(kind: Any, is_id: bool) -> None:
+def test_types_tell_ids_from_numbers(kind, is_id):
     assert row_columns(pa.schema([("a", kind)]), ["a"], None).is_id == (is_id,)
     assert row_columns(pa.schema([("a", kind)]), ["a"], "a").is_id == (True,)
 
 
 @pytest.mark.parametrize("kinds", [("int64", "float64"), ("float64", "int64")])
-def test_the_order_of_files_does_not_tell_ids_from_numbers(kinds: Any, tmp_path: Path) -> None:
+def test_the_order_of_files_does_not_tell_ids_from_numbers(kinds, tmp_path):
     for name, kind in zip("ab", kinds, strict=True):
         pq.write_table(pa.table({"user": pa.array([1, 2], kind), "y": [0.5, 1.5]}), tmp_path / f"{name}.parquet")
     assert row_columns(shared_schema(open_dataset(tmp_path), ["user"]), ["user"], None).is_id == (False,)
 
 
-def test_shards_share_their_ids_and_rows_without_weight_do_not_count() -> None:
+def test_shards_share_their_ids_and_rows_without_weight_do_not_count():
     columns = row_columns(pa.schema([("user", pa.string()), ("price", pa.float64())]), ["user", "price"], None)
     tables = pa.table({"user": ["b", "c", "a"], "price": [1.0, 2.0, 3.0]}), pa.table({"user": ["d"], "price": [0.5]})
     weights = np.array([2.0, 1.0, 0.0]), None
@@ -110,7 +103,7 @@ def test_shards_share_their_ids_and_rows_without_weight_do_not_count() -> None:
         design_of_shards(columns, [])
 
 
-def test_a_column_of_times_that_is_taken_for_ids_is_warned_of() -> None:
+def test_a_column_of_times_that_is_taken_for_ids_is_warned_of():
     schema = pa.schema([("user", pa.string()), ("time", pa.int64())])
     table = pa.table({"user": [f"user {k}" for k in range(1200)], "time": np.arange(1200)})
     columns, named = (row_columns(schema, ["user", "time"], names) for names in (None, ["user", "time"]))

@@ -1,11 +1,8 @@
 """Files as batches: in their order, with all columns, and no more of them in memory than is needed."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,16 +10,13 @@ import pytest
 from skpref.data import stored as files
 from skpref.exceptions import DataError, MissingExtraError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pyarrow = pytest.importorskip("pyarrow")
 dataset = pytest.importorskip("pyarrow.dataset")
 parquet = pytest.importorskip("pyarrow.parquet")
 compute = pytest.importorskip("pyarrow.compute")
 
 
-def test_files_are_not_read_ahead(tmp_path: Path) -> None:
+def test_files_are_not_read_ahead(tmp_path):
     table = pyarrow.table({"x": np.random.default_rng(0).normal(size=200_000)})
     for number in range(10):
         parquet.write_table(table, tmp_path / f"{number}.parquet", row_group_size=100_000)
@@ -35,7 +29,7 @@ def test_files_are_not_read_ahead(tmp_path: Path) -> None:
     assert sum(len(run) for run in runs) == 1_800_000
 
 
-def test_any_dataset_gives_its_rows_in_order(tmp_path: Path) -> None:
+def test_any_dataset_gives_its_rows_in_order(tmp_path):
     table = pyarrow.table({"x": np.arange(300), "part": np.arange(300) % 3})
     parts = dataset.partitioning(pyarrow.schema([("part", pyarrow.int64())]), flavor="hive")
     dataset.write_dataset(table, tmp_path, format="parquet", partitioning=parts)
@@ -51,7 +45,7 @@ def test_any_dataset_gives_its_rows_in_order(tmp_path: Path) -> None:
         assert rows.equals(stored.to_table(columns=["x", "part"]))
 
 
-def test_runs_of_whole_groups() -> None:
+def test_runs_of_whole_groups():
     group = np.repeat([5, 2, 9, 1], [3, 8, 1, 2])
     stored = dataset.dataset(pyarrow.table({"group": group, "x": np.arange(14)}))
     runs = list(files._whole_groups(files._tables(stored, ["group", "x"], 4), "group"))
@@ -59,7 +53,7 @@ def test_runs_of_whole_groups() -> None:
     assert pyarrow.concat_tables(runs).equals(stored.to_table())
 
 
-def two_files(folder: Path, first: Any, second: Any) -> Path:
+def two_files(folder, first, second):
     for number, (column, note) in enumerate(((first, "a"), (second, 1))):
         table = pyarrow.table({"x": column, "note": [note] * len(column)})
         parquet.write_table(table, folder / f"{number}.parquet")
@@ -78,9 +72,7 @@ def two_files(folder: Path, first: Any, second: Any) -> Path:
         ("string", "large_string", "large_string"),
     ],
 )
-def test_types_of_files_that_differ_are_unified_where_no_value_changes(
-    first: str, second: str, kind: str, tmp_path: Path
-) -> None:
+def test_types_of_files_that_differ_are_unified_where_no_value_changes(first, second, kind, tmp_path):
     values = {"null": [None, None], "int64": [2**40, -3]} | {name: ["01", "b"] for name in ("string", "large_string")}
     columns = [pyarrow.array(values.get(name, [1, 2]), getattr(pyarrow, name)()) for name in (first, second)]
     rows = pyarrow.concat_tables(files._tables(files.open_dataset(two_files(tmp_path, *columns)), ["x"], 70))
@@ -88,7 +80,7 @@ def test_types_of_files_that_differ_are_unified_where_no_value_changes(
     assert rows["x"].to_pylist() == [*columns[0].to_pylist(), *columns[1].to_pylist()]
 
 
-def test_types_that_other_columns_have_do_not_matter(tmp_path: Path) -> None:
+def test_types_that_other_columns_have_do_not_matter(tmp_path):
     stored = files.open_dataset(two_files(tmp_path, [1, 2], [3, 4]))
     assert [run["x"].to_pylist() for run in files._tables(stored, ["x"], 70)] == [[1, 2, 3, 4]]
     with pytest.raises(
@@ -111,7 +103,7 @@ UTC = pyarrow.timestamp("us", "UTC")
         (pyarrow.array([1, 2], pyarrow.timestamp("us")), pyarrow.array([1, 2], UTC)),
     ],
 )
-def test_types_of_files_that_have_nothing_in_common_are_refused(first: Any, second: Any, tmp_path: Path) -> None:
+def test_types_of_files_that_have_nothing_in_common_are_refused(first, second, tmp_path):
     stored = files.open_dataset(two_files(tmp_path, first, second))
     message = (
         f"column 'x' of X holds {first.type} in {tmp_path}/0.parquet, and {second.type} in {tmp_path}/1.parquet: write"
@@ -123,26 +115,26 @@ def test_types_of_files_that_have_nothing_in_common_are_refused(first: Any, seco
 @pytest.mark.parametrize(
     ("first", "second"), [([2**53 + 1], [0.5]), (pyarrow.array([1]), pyarrow.array([2**63], pyarrow.uint64()))]
 )
-def test_numbers_that_would_change_are_refused(first: Any, second: Any, tmp_path: Path) -> None:
+def test_numbers_that_would_change_are_refused(first, second, tmp_path):
     stored = files.open_dataset(two_files(tmp_path, first, second))
     with pytest.raises(DataError, match=r"X cannot be read: Integer value .* must fit into one type of each column"):
         list(files._tables(stored, ["x"], 70))
 
 
-def test_times_of_other_precision_are_the_same_times(tmp_path: Path) -> None:
+def test_times_of_other_precision_are_the_same_times(tmp_path):
     columns = [pyarrow.array([5], pyarrow.timestamp("s")), pyarrow.array([5_000_000], pyarrow.timestamp("us"))]
     (run,) = files._tables(files.open_dataset(two_files(tmp_path, *columns)), ["x"], 70)
     assert len(set(run["x"].to_pylist())) == 1
 
 
-def test_text_and_categories_of_text_are_text(tmp_path: Path) -> None:
+def test_text_and_categories_of_text_are_text(tmp_path):
     columns = [pyarrow.array(["a", "b"]).dictionary_encode(), pyarrow.array(["b", "c"])]
     for order in (columns, columns[::-1]):
         (run,) = files._tables(files.open_dataset(two_files(tmp_path, *order)), ["x"], 70)
         assert run["x"].to_pylist() == [*order[0].to_pylist(), *order[1].to_pylist()]
 
 
-def test_a_filtered_dataset_has_one_type_in_all_files_or_is_refused(tmp_path: Path) -> None:
+def test_a_filtered_dataset_has_one_type_in_all_files_or_is_refused(tmp_path):
     some = compute.field("note") != "b"
     for number, kind in enumerate(("int64", "float64")):
         table = pyarrow.table({"x": pyarrow.array([1, 2], getattr(pyarrow, kind)()), "note": ["a", "b"]})
@@ -150,8 +142,7 @@ def test_a_filtered_dataset_has_one_type_in_all_files_or_is_refused(tmp_path: Pa
     stored = files.open_dataset(tmp_path)
     for filtered in (stored.filter(some), dataset.dataset([stored, stored]).filter(some)):
         with pytest.raises(
-            DataError,
-            match=r"column 'x' of X, a filtered dataset, holds double in .* state the type double",
+            DataError, match=r"column 'x' of X, a filtered dataset, holds double in .* state the type double"
         ):
             list(files._tables(filtered, ["x"], 70))
         (run, *_) = files._tables(filtered, ["note"], 70)
@@ -163,14 +154,14 @@ def test_a_filtered_dataset_has_one_type_in_all_files_or_is_refused(tmp_path: Pa
     assert run["x"].to_pylist() == [1.0, 1.0]
 
 
-def test_a_filtered_dataset_of_types_that_have_nothing_in_common_is_refused(tmp_path: Path) -> None:
+def test_a_filtered_dataset_of_types_that_have_nothing_in_common_is_refused(tmp_path):
     filtered = files.open_dataset(two_files(tmp_path, ["1", "02"], [1, 2])).filter(compute.field("x") != "1")
     with pytest.raises(DataError, match=r"column 'x' of X holds string in .*0\.parquet, and int64 in .*1\.parquet: "):
         list(files._tables(filtered, ["x"], 70))
 
 
 @pytest.mark.parametrize("kind", ["string", "float32", "int32"])
-def test_the_schema_of_the_caller_is_kept(kind: str, tmp_path: Path) -> None:
+def test_the_schema_of_the_caller_is_kept(kind, tmp_path):
     columns = pyarrow.array([1, 2]), pyarrow.array([3.0, 4.0])
     stated = getattr(pyarrow, kind)()
     stored = dataset.dataset(two_files(tmp_path, *columns), schema=pyarrow.schema([("x", stated)]))
@@ -179,14 +170,14 @@ def test_the_schema_of_the_caller_is_kept(kind: str, tmp_path: Path) -> None:
     assert run["x"].cast(pyarrow.float64()).to_pylist() == [1.0, 2.0, 3.0, 4.0]
 
 
-def ordered(levels: list[str], index: str = "int8", value: str = "string") -> Any:
+def ordered(levels, index="int8", value="string"):
     values = pyarrow.array(levels, getattr(pyarrow, value)())
     codes = pyarrow.array(range(len(levels)), getattr(pyarrow, index)())
     return pyarrow.DictionaryArray.from_arrays(codes, values, ordered=True)
 
 
 @pytest.mark.parametrize("others", [{"index": "int16"}, {"value": "large_string"}, {"index": "int32"}])
-def test_ordered_categories_of_files_keep_their_order(others: dict[str, str], tmp_path: Path) -> None:
+def test_ordered_categories_of_files_keep_their_order(others, tmp_path):
     levels = ["poor", "fair", "good", "best"]
     stored = files.open_dataset(two_files(tmp_path, ordered(levels[1:3]), ordered(levels, **others)))
     (run,) = files._tables(stored, ["x"], 70)
@@ -195,12 +186,12 @@ def test_ordered_categories_of_files_keep_their_order(others: dict[str, str], tm
     assert run["x"].to_pylist() == [*levels[1:3], *levels]
 
 
-def test_a_scanner_is_refused(tmp_path: Path) -> None:
+def test_a_scanner_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"a Scanner of pyarrow, .* pass its dataset"):
         files.open_dataset(files.open_dataset(two_files(tmp_path, [1], [2])).scanner())
 
 
-def test_a_csv_file_is_refused_where_pyarrow_is_not_installed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_csv_file_is_refused_where_pyarrow_is_not_installed_too(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match="Parquet files need pyarrow"):
         files.open_dataset("votes.parquet")
@@ -208,6 +199,6 @@ def test_a_csv_file_is_refused_where_pyarrow_is_not_installed_too(monkeypatch: p
         files.open_dataset("votes.csv")
 
 
-def test_a_parquet_file_that_was_made_of_a_csv_file_is_read(tmp_path: Path) -> None:
+def test_a_parquet_file_that_was_made_of_a_csv_file_is_read(tmp_path):
     parquet.write_table(pyarrow.table({"a": [1]}), tmp_path / "votes.csv.parquet")
     assert files.open_dataset(tmp_path / "votes.csv.parquet").count_rows() == 1

@@ -1,7 +1,5 @@
 """The holder of features and ids: bad inputs, rows 1-8, 13, 14, 20 and 37."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re
@@ -315,7 +313,7 @@ def test_sparse_and_dense_hashes_agree():
     np.testing.assert_array_equal(tables._row_hashes(X), tables._row_hashes(sparse.csr_array(X)))
 
 
-def test_feature_names_may_be_given() -> None:
+def test_feature_names_may_be_given():
     table = Table([[1.0, 2.0]], feature_names=["a", "b"])
     assert table.feature_names == ("a", "b")
     for wrong in (["a"], "ab"):

@@ -1,7 +1,5 @@
 """Tasks and their answers: what is read, what is the same, and what is refused in words."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -88,8 +86,7 @@ def test_absent_cells_anywhere():
 
 
 @pytest.mark.parametrize(
-    ("y", "form"),
-    [(["b"], ID), ([1], POSITION), ([["b", "a"]], ID), ([[2, 1]], RANKS), ([[np.nan, 1]], RANKS)],
+    ("y", "form"), [(["b"], ID), ([1], POSITION), ([["b", "a"]], ID), ([[2, 1]], RANKS), ([[np.nan, 1]], RANKS)]
 )
 def test_two_items(y, form):
     assert stages([["u", "a", "b"]], y) == (form, [choice("u", "b", "ab")])

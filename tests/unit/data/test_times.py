@@ -1,10 +1,7 @@
 """Columns of times."""
 
-from __future__ import annotations
-
 import datetime as dt
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -59,10 +56,7 @@ def test_numbers_stay_numbers(column):
         ([1.0, None], "a number is missing"),
         (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), "column 'when', row 1: a time is missing"),
         ([np.inf, 1.0], "finite"),
-        (
-            np.array(["2020-01-01", "300000-01-01"], dtype="datetime64[s]"),
-            "row 1: expected a date of the years 1 to 9999",
-        ),
+        (np.array(["2020-01-01", "300000-01-01"], dtype="datetime64[s]"), "row 1: expected a date of the years 1 to"),
         ([1.0, 1e101], "1e\\+101 is outside the range"),
         ([20240131, 20240201], "row 0: 20240131 may be a date, or a number"),
         (["31.12.2020", "30.12.2020"], "expected a date such as 2024-05-31, got"),
@@ -120,13 +114,13 @@ def test_lengths_of_time():
 
 
 # ------------------------------------------------------------------------------------------------- dates in files
-def file_of(*cells: Any) -> Columns:
+def file_of(*cells):
     """Return the column of a file."""
     lines = [2 + k for k in range(len(cells))]
     return Columns({"day": list(cells)}, lines, "line", Path("games.csv"), is_text=True)
 
 
-def days(columns: Columns) -> list[str]:
+def days(columns):
     """Return dates of a column as they are read, by the second."""
     times, _ = read_times(columns, "day", is_order_enough=True)
     return [str(date).removesuffix("T00:00:00") for date in to_dates(times).astype("datetime64[s]")]
@@ -146,7 +140,7 @@ def days(columns: Columns) -> list[str]:
         ("", (dt.date(2024, 8, 23), dt.date(2024, 2, 1))),
     ],
 )
-def test_dates_have_the_day_or_the_month_first(first: str, cells: tuple[Any, ...]) -> None:
+def test_dates_have_the_day_or_the_month_first(first, cells):
     columns = file_of(*cells)
     assert days(columns) == ["2024-08-23", "2024-02-01"]
     assert columns.notes == ([f"games.csv: column 'day' has {first}"] if first else [])
@@ -163,11 +157,11 @@ def test_dates_have_the_day_or_the_month_first(first: str, cells: tuple[Any, ...
         ("soon", "%d-%m-%Y", "soon"),
     ],
 )
-def test_a_date_is_read_as_in_a_file(text: str, form: str | None, wanted: str) -> None:
+def test_a_date_is_read_as_in_a_file(text, form, wanted):
     assert str(date_of_file(text, form)).removesuffix("T00:00:00.000000") == wanted
 
 
-def test_dates_have_times() -> None:
+def test_dates_have_times():
     assert days(file_of("23.08.2024 18:30", "24.08.2024")) == ["2024-08-23T18:30:00", "2024-08-24"]
     assert days(file_of("23 Aug 2024 18:30", "Aug. 24, 2024")) == ["2024-08-23T18:30:00", "2024-08-24"]
     assert days(file_of("2024-08-23T18:30:15", "2024")) == ["2024-08-23T18:30:15", "2024-01-01"]
@@ -178,10 +172,7 @@ def test_dates_have_times() -> None:
     [
         (("01.02.2024", "03.04.2024"), "line 2, column 'day': 01.02.2024 has the day or the month first, and no date"),
         (("2024-08-23", "1/2/2024"), "line 3, column 'day': 1/2/2024 has the day or the month first"),
-        (
-            ("23/08/2024", "08/23/2024"),
-            "line 3, column 'day': 08/23/2024 begins with the month, but 23/08/2024 on line 2",
-        ),
+        (("23/08/2024", "08/23/2024"), "line 3, column 'day': 08/23/2024 begins with the month, but 23/08/2024 on"),
         (("23.08.2024", "31.02.2024"), "line 3, column 'day': expected a date such as 2024-05-31 or 31.05.2024"),
         (("23.08.24", "24.08.24"), "expected a date such as 2024-05-31 or 31.05.2024"),
         (("23.08.2024", "NA"), "line 3, column 'day': a time is missing"),
@@ -192,7 +183,7 @@ def test_dates_have_times() -> None:
         ((1312026, 12252025), "line 2, column 'day': 1312026 may be a date, or a number"),
     ],
 )
-def test_dates_that_can_be_read_in_two_ways_are_refused(cells: tuple[str, ...], message: str) -> None:
+def test_dates_that_can_be_read_in_two_ways_are_refused(cells, message):
     with pytest.raises(DataError) as error:
         days(file_of(*cells))
     assert message in str(error.value)
@@ -201,7 +192,7 @@ def test_dates_that_can_be_read_in_two_ways_are_refused(cells: tuple[str, ...], 
 @pytest.mark.parametrize(
     "cells", [("20260131", "20251225"), ("31012026", "99999999"), (2026, 2025), (1.5e7, 1.6e7 + 0.5)]
 )
-def test_other_numbers_are_sorted_by_size(cells: tuple[Any, ...]) -> None:
+def test_other_numbers_are_sorted_by_size(cells):
     times, is_dated = read_times(file_of(*cells), "day", is_order_enough=True)
     assert not is_dated
     assert_array_equal(times, [float(cell) for cell in cells])

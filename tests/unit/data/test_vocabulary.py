@@ -1,7 +1,5 @@
 """Vocabularies: ids to rows and back, packed and pickled."""
 
-from __future__ import annotations
-
 import pickle
 import time
 
@@ -227,7 +225,7 @@ def test_ids_far_apart_are_looked_up_in_blocks(monkeypatch):
         assert Vocabulary(ids).encode(asked).tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
 
 
-def test_kinds_of_ids_have_the_first_as_their_example() -> None:
+def test_kinds_of_ids_have_the_first_as_their_example():
     assert kinds_of(as_ids([3, 1, 2])) == {"integers": 3}
     assert kinds_of(as_ids(["b", "a"])) == {"strings": "b"}
     assert kinds_of(as_ids([("a", 1), "b", ("c", 2), "a"])) == {"tuples": ("a", 1), "strings": "b"}
@@ -245,7 +243,7 @@ def test_kinds_of_ids_have_the_first_as_their_example() -> None:
         ([-(2**63) - 1, 0], object),
     ],
 )
-def test_integers_take_the_type_that_holds_them(values: list[int], dtype: type) -> None:
+def test_integers_take_the_type_that_holds_them(values, dtype):
     ids = as_ids(values)
     assert ids.tolist() == values
     assert ids.dtype == dtype
@@ -253,7 +251,7 @@ def test_integers_take_the_type_that_holds_them(values: list[int], dtype: type) 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int16])
 @pytest.mark.parametrize("is_dense", [True, False])
-def test_integers_are_looked_up_whatever_their_type_and_size(is_dense: bool, dtype: type, monkeypatch) -> None:
+def test_integers_are_looked_up_whatever_their_type_and_size(is_dense, dtype, monkeypatch):
     monkeypatch.setattr(vocabularies, "_SMALL_SPAN", 20 if is_dense else 0)
     words = Vocabulary(np.array([7, 3, 1200, 5] if not is_dense else [7, 3, 12, 5], dtype=dtype))
     last = int(words.ids[2])

@@ -1,9 +1,5 @@
 """Battles follow their model: who wins, how long answers are, and the same seed the same battles."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -13,7 +9,7 @@ from skpref.datasets import make_arena
 from skpref.exceptions import DataError
 
 
-def test_battles_are_a_table_of_two_models_the_winner_and_two_lengths() -> None:
+def test_battles_are_a_table_of_two_models_the_winner_and_two_lengths():
     arena = make_arena(30, 500, random_state=3)
     battles = arena.battles
     assert [column.shape for column in battles.values()] == [(500,)] * 5
@@ -30,7 +26,7 @@ def test_battles_are_a_table_of_two_models_the_winner_and_two_lengths() -> None:
     assert any((battles[name] != make_arena(30, 500, random_state=4).battles[name]).any() for name in battles)
 
 
-def test_the_better_and_the_longer_answer_wins_as_often_as_the_model_says() -> None:
+def test_the_better_and_the_longer_answer_wins_as_often_as_the_model_says():
     arena = make_arena(6, 40_000, random_state=0)
     battles, place = arena.battles, {name: number for number, name in enumerate(arena.names)}
     a, b = (np.array([place[name] for name in battles[side]]) for side in ("model_a", "model_b"))
@@ -44,7 +40,7 @@ def test_the_better_and_the_longer_answer_wins_as_often_as_the_model_says() -> N
     np.testing.assert_allclose(np.sort(lengths), 300.0 + 100.0 * np.linspace(-1.0, 1.0, 6), atol=5.0)
 
 
-def test_style_control_finds_the_truth() -> None:
+def test_style_control_finds_the_truth():
     arena = make_arena(8, 20_000, random_state=5)
     battles = arena.battles
     pairs = np.column_stack([battles["model_a"], battles["model_b"], battles["words_a"] - battles["words_b"]])
@@ -69,14 +65,14 @@ def test_style_control_finds_the_truth() -> None:
         ({"length_effect": [1.0]}, r"length_effect must be a finite number, .*, got \[1\.0\]"),
     ],
 )
-def test_numbers_out_of_range(arguments: dict[str, Any], message: str) -> None:
+def test_numbers_out_of_range(arguments, message):
     with pytest.raises(DataError, match=message):
         make_arena(**arguments)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("effect", [1e100, -1e100])
-def test_judges_may_look_at_the_length_only(effect: float) -> None:
+def test_judges_may_look_at_the_length_only(effect):
     battles = make_arena(n_battles=100, length_effect=effect, random_state=0).battles
     longer = (battles["words_a"] - battles["words_b"]) * effect
     won = battles["winner"] == battles["model_a"]

@@ -1,7 +1,5 @@
 """Simulated choices: valid tasks, the law that they are drawn from, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Data sets: shapes, known facts about the real one, and the law of the simulated one."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -19,7 +17,6 @@ from skpref.exceptions import DataError, MissingExtraError
 
 @pytest.fixture(scope="module")
 def trips():
-    pytest.importorskip("statsmodels")
     return load_modechoice()
 
 
@@ -147,7 +144,7 @@ def test_simulation_refuses(arguments, message):
         make_pairwise(**arguments)
 
 
-def test_the_smallest_data_are_made() -> None:
+def test_the_smallest_data_are_made():
     assert make_pairwise(2, 1, 1, random_state=0).comparisons.shape == (1, 2)
     assert len(make_arena(2, 1, random_state=0).battles["winner"]) == 1
     crowd = make_crowd(1, 2, 1, n_factors=0, n_features=0, n_user_features=0, random_state=0)

@@ -1,7 +1,5 @@
 """The posterior of a new user of a `GibbsM3F`, against quadrature."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

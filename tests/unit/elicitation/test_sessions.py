@@ -1,7 +1,5 @@
 """Sessions with every model, replays, bad input (E5 of the test programme; rows 56 and 57 of the bad inputs)."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

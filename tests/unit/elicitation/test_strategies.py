@@ -1,7 +1,5 @@
 """Strategies and what they go by (E1 to E4 of the test programme)."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

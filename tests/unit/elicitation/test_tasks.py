@@ -1,9 +1,5 @@
 """Sessions in which the questions are tasks: several items are shown, and one is chosen."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +14,7 @@ from skpref.exceptions import DataError
 N_ITEMS, K = 8, 4
 
 
-def maxdiff(n_users: int = 20, n_tasks: int = 8, seed: int = 0, spread: float = 1.5) -> tuple[Any, Any, Any]:
+def maxdiff(n_users=20, n_tasks=8, seed=0, spread=1.5):
     """Return tasks of a crowd, positions of what was chosen, and the utilities of all users and one newcomer."""
     rng = np.random.default_rng(seed)
     utilities = np.linspace(-spread, spread, N_ITEMS) + rng.normal(size=(n_users + 1, N_ITEMS))
@@ -30,18 +26,18 @@ def maxdiff(n_users: int = 20, n_tasks: int = 8, seed: int = 0, spread: float = 
 
 
 @pytest.fixture(scope="module")
-def crowd() -> Any:
+def crowd():
     X, y, _ = maxdiff()
     return CrowdGPPL(random_state=0).fit(X, y)
 
 
 @pytest.fixture(scope="module")
-def everybody() -> Any:
+def everybody():
     X, y, _ = maxdiff()
     return GPPLClassifier(likelihood="luce").fit(X[:, 1:], y)
 
 
-def test_gains_are_the_mutual_information(everybody: Any) -> None:
+def test_gains_are_the_mutual_information(everybody):
     tasks = [("item 0", "item 1", "item 2"), ("item 6", "item 7")]
     session = Session(everybody, tasks)
     draws = everybody.sample_utility([f"item {k}" for k in range(N_ITEMS)], 20_000, random_state=1)
@@ -53,7 +49,7 @@ def test_gains_are_the_mutual_information(everybody: Any) -> None:
     assert session.belief_.probability[1, 2:].tolist() == [0.0, 0.0]
 
 
-def test_answers_move_utilities_of_the_person_alone(crowd: Any) -> None:
+def test_answers_move_utilities_of_the_person_alone(crowd):
     session = Session(crowd, random_state=0)
     before = dict(zip(session.estimates().ids, session.estimates().value, strict=True))
     row = int(session.ask()[0])
@@ -68,7 +64,7 @@ def test_answers_move_utilities_of_the_person_alone(crowd: Any) -> None:
 
 
 @pytest.mark.statistical  # an average over simulated sessions
-def test_chosen_questions_tell_more_than_random_ones() -> None:
+def test_chosen_questions_tell_more_than_random_ones():
     # Of items that far apart, many tasks have an answer that is known before it is given.
     X, y, utilities = maxdiff(n_users=40, n_tasks=10, spread=4.0)
     crowd, widths = CrowdGPPL(random_state=0).fit(X, y), {}
@@ -86,7 +82,7 @@ def test_chosen_questions_tell_more_than_random_ones() -> None:
     assert widths["information"] < widths["random"] - 0.02
 
 
-def test_sessions_of_two_items_and_of_part_worths() -> None:
+def test_sessions_of_two_items_and_of_part_worths():
     rng = np.random.default_rng(0)
     X = np.array([rng.choice(5, 2, replace=False) for _ in range(60)])
     model = GPPLClassifier(likelihood="luce").fit(X.astype(str), X.argmax(axis=1))
@@ -112,12 +108,12 @@ def test_sessions_of_two_items_and_of_part_worths() -> None:
         ([("item 0", "item 1")] * 5001, "too many candidates"),
     ],
 )
-def test_wrong_candidates_are_refused(everybody: Any, candidates: Any, message: str) -> None:
+def test_wrong_candidates_are_refused(everybody, candidates, message):
     with pytest.raises(DataError, match=message):
         Session(everybody, candidates)
 
 
-def test_candidates_may_be_an_array_or_a_frame(everybody: Any) -> None:
+def test_candidates_may_be_an_array_or_a_frame(everybody):
     tasks = np.array([["item 0", "item 1", "item 2"], ["item 3", "item 4", "item 5"]], dtype=object)
     for candidates in (tasks, pd.DataFrame(tasks)):
         session = Session(everybody, candidates)
@@ -125,12 +121,12 @@ def test_candidates_may_be_an_array_or_a_frame(everybody: Any) -> None:
 
 
 @pytest.mark.parametrize("answer", [4, -1, "item 0", True, None, 0.5, np.nan])
-def test_wrong_answers_are_refused(everybody: Any, answer: Any) -> None:
+def test_wrong_answers_are_refused(everybody, answer):
     session = Session(everybody, random_state=0)
     with pytest.raises(DataError, match="an answer must be the position of the item chosen"):
         session.tell({int(session.ask()[0]): answer})
 
 
-def test_strategies_of_two_answers_are_refused(everybody: Any) -> None:
+def test_strategies_of_two_answers_are_refused(everybody):
     with pytest.raises(DataError, match="needs exactly two possible answers"):
         Session(everybody, strategy="mean").ask()

@@ -1,7 +1,5 @@
 """What the factorization machines promise to users."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Full covariances of features: moments, exact updates, patterns that rows share, factors that are turned."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

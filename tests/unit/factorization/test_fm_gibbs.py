@@ -1,7 +1,5 @@
 """Gibbs sampling of the factorization machine of ordered levels."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from dataclasses import replace
@@ -42,7 +40,7 @@ def drawn_machine():
     return clone(SHORT).set_params(max_iter=200).fit(X, Y)
 
 
-def test_probabilities_are_near_those_of_the_variational_fit_and_less_certain() -> None:
+def test_probabilities_are_near_those_of_the_variational_fit_and_less_certain():
     p = drawn_machine().predict_proba(X)
     assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
     assert_allclose(p.mean(axis=0), [np.mean(level == Y) for level in drawn_machine().classes_], atol=0.03)
@@ -51,7 +49,7 @@ def test_probabilities_are_near_those_of_the_variational_fit_and_less_certain() 
     assert np.median(variances[0] / variances[1]) > 1.5
 
 
-def test_covariance_and_draws_are_those_of_the_moments() -> None:
+def test_covariance_and_draws_are_those_of_the_moments():
     variance = drawn_machine().latent_mean_and_variance(X[:4])[1]
     assert_allclose(np.diag(drawn_machine().latent_covariance(X[:4])), variance, rtol=1e-10)
     assert drawn_machine().latent_covariance(X[:1]).shape == (1, 1)
@@ -60,7 +58,7 @@ def test_covariance_and_draws_are_those_of_the_moments() -> None:
     assert_allclose(shares, drawn_machine().predict_proba(X[:3]), atol=0.05)
 
 
-def test_attributes_are_means_over_the_draws() -> None:
+def test_attributes_are_means_over_the_draws():
     theta = drawn_machine().posterior_.sampled.theta
     assert theta.shape == (195, 50, 3)
     assert_allclose(drawn_machine().weights_, theta[..., 0].mean(axis=0), rtol=1e-5)
@@ -68,20 +66,20 @@ def test_attributes_are_means_over_the_draws() -> None:
     assert np.all(np.diff(drawn_machine().thresholds_) > 0.0)
 
 
-def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads() -> None:
+def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads():
     first = clone(SHORT).fit(X, Y).predict_proba(X)
     assert np.array_equal(clone(SHORT).set_params(n_jobs=1).fit(X, Y).predict_proba(X), first)
     assert not np.array_equal(clone(SHORT).set_params(random_state=1).fit(X, Y).predict_proba(X), first)
 
 
-def test_a_weight_is_a_number_of_copies() -> None:
+def test_a_weight_is_a_number_of_copies():
     weight = np.random.default_rng(0).integers(0, 3, Y.size)
     rows = np.repeat(np.arange(Y.size), weight)
     p = clone(SHORT).fit(X, Y, weight).predict_proba(X)
     assert_allclose(p, clone(SHORT).fit(X[rows], Y[rows]).predict_proba(X), atol=0.01)
 
 
-def test_unseen_users_have_the_prior_of_their_group() -> None:
+def test_unseen_users_have_the_prior_of_their_group():
     seen = X[:, [0]].toarray().ravel() == 0.0
     groups = np.repeat(["user", "item"], [30, 20])
     model = VariationalFMOrdinal(0, groups=groups, inference="gibbs", max_iter=120, random_state=0).fit(
@@ -91,15 +89,15 @@ def test_unseen_users_have_the_prior_of_their_group() -> None:
     assert np.all(model.weights_std_[1:30] < model.weights_std_[0])
 
 
-def test_levels_without_rows_keep_their_place() -> None:
+def test_levels_without_rows_keep_their_place():
     model = clone(SHORT).set_params(class_order=[0, 1, 2, 3, 4, 5]).fit(X, Y)
     assert model.predict_proba(X).shape == (Y.size, 6)
     assert model.predict_proba(X)[:, 4].max() < 0.2
 
 
-def test_a_callback_stops_the_chain() -> None:
+def test_a_callback_stops_the_chain():
     class Stop(StopAfter):
-        def on_iteration(self, estimator, context, iteration) -> bool:
+        def on_iteration(self, estimator, context, iteration):
             assert iteration.fitted().predict(X[:2]).shape == (2,)
             return super().on_iteration(estimator, context, iteration)
 
@@ -112,7 +110,7 @@ def test_a_callback_stops_the_chain() -> None:
     assert stopped_early.predict(X).shape == Y.shape
 
 
-def test_diagnostics_are_of_the_log_likelihood_after_burn_in(tmp_path) -> None:
+def test_diagnostics_are_of_the_log_likelihood_after_burn_in(tmp_path):
     # Thresholds are drawn in sweeps 1, 4, .., 199, of which 7 is the first after burn-in.
     assert drawn_machine().log_likelihoods_.shape == (65,)
     assert np.all(drawn_machine().log_likelihoods_ < 0.0)
@@ -124,8 +122,8 @@ def test_diagnostics_are_of_the_log_likelihood_after_burn_in(tmp_path) -> None:
     assert fitted_machine().log_likelihoods_.size == 0
 
 
-def test_a_chain_that_still_drifts_is_warned_of() -> None:
-    def warned(trace: np.ndarray) -> None:
+def test_a_chain_that_still_drifts_is_warned_of():
+    def warned(trace):
         sampled = replace(drawn_machine().posterior_.sampled, log_likelihoods=trace)
         warn_not_stationary(replace(drawn_machine().posterior_, sampled=sampled), "VariationalFMOrdinal")
 
@@ -140,7 +138,7 @@ def test_a_chain_that_still_drifts_is_warned_of() -> None:
         warn_not_stationary(fitted_machine().posterior_, "VariationalFMOrdinal")
 
 
-def test_an_interrupted_chain_resumes_to_the_same_bits(tmp_path, monkeypatch) -> None:
+def test_an_interrupted_chain_resumes_to_the_same_bits(tmp_path, monkeypatch):
     model = clone(SHORT).set_params(checkpoint=Checkpoint(tmp_path / "chain", 0.0))
     real, n_done = gibbs.advanced, []
 
@@ -176,7 +174,7 @@ def test_an_interrupted_chain_resumes_to_the_same_bits(tmp_path, monkeypatch) ->
         ("seed", np.array(4, dtype=np.uint64)),
     ],
 )
-def test_a_chain_with_other_arrays_is_refused(name: str, value: np.ndarray) -> None:
+def test_a_chain_with_other_arrays_is_refused(name, value):
     state = {
         "theta": np.zeros((50, 3)),
         "thresholds": np.arange(3.0),
@@ -185,10 +183,7 @@ def test_a_chain_with_other_arrays_is_refused(name: str, value: np.ndarray) -> N
         "lam": np.ones((2, 3)),
         "seed": np.array(3, dtype=np.uint64),
     }
-    sample = {
-        **{key: state[key] for key in ("thresholds", "nu", "lam")},
-        "theta": np.zeros((50, 3), np.float32),
-    }
+    sample = {**{key: state[key] for key in ("thresholds", "nu", "lam")}, "theta": np.zeros((50, 3), np.float32)}
     check_resumed(Chain(state), Chain(state, samples=(sample,)))
     with pytest.raises(DataError):
         check_resumed(Chain(state), Chain({**state, name: value}))
@@ -197,7 +192,7 @@ def test_a_chain_with_other_arrays_is_refused(name: str, value: np.ndarray) -> N
             check_resumed(Chain(state), Chain(state, samples=({**sample, name: value},)))
 
 
-def test_priors_are_learnt_on_request() -> None:
+def test_priors_are_learnt_on_request():
     fixed = clone(SHORT).set_params(learn_priors=False).fit(X, Y)
     assert all(np.all(prior["factor_stds"] == 1.0) for prior in fixed.group_priors_.values())
     first, drawn = drawn_machine().posterior_.last.prior, drawn_machine().posterior_.machine.prior
@@ -207,7 +202,7 @@ def test_priors_are_learnt_on_request() -> None:
     assert not np.any(np.isclose(multiple, 1.0))
 
 
-def moving_problem(*, learn: bool = True) -> ChainProblem:
+def moving_problem(*, learn=True):
     """Five users and four items, with priors whose means are not zero."""
     rng = np.random.default_rng(0)
     X = sparse.csr_array(np.hstack([np.eye(5)[rng.integers(0, 5, 30)], np.eye(4)[rng.integers(0, 4, 30)]]))
@@ -218,7 +213,7 @@ def moving_problem(*, learn: bool = True) -> ChainProblem:
 
 
 @pytest.mark.parametrize("move", [draw_shifts, draw_shears, draw_scale_ratio])
-def test_moves_do_not_change_what_rows_know(move) -> None:
+def test_moves_do_not_change_what_rows_know(move):
     problem = moving_problem()
     state = start_state(problem.machine, 0)
     after = move(problem, state, np.random.default_rng(1))
@@ -227,7 +222,7 @@ def test_moves_do_not_change_what_rows_know(move) -> None:
     assert np.abs(after["theta"] - state["theta"]).max() > 0.05
 
 
-def log_density(problem: ChainProblem, state: dict[str, np.ndarray]) -> float:
+def log_density(problem, state):
     """Return log p of features and precisions, without the levels, up to a constant."""
     (_, first_lam, group), lam = problem.machine.prior, state["lam"]
     away = state["theta"] - state["nu"][group]
@@ -236,14 +231,14 @@ def log_density(problem: ChainProblem, state: dict[str, np.ndarray]) -> float:
 
 
 @pytest.mark.parametrize("move", [draw_shifts, draw_shears])
-def test_shifts_and_shears_are_drawn_from_their_conditional_distribution(move) -> None:
+def test_shifts_and_shears_are_drawn_from_their_conditional_distribution(move):
     """They are linear in two normal numbers: the density of where they lead is that of these."""
 
     class Fixed:
-        def __init__(self, value: float) -> None:
+        def __init__(self, value):
             self.value = value
 
-        def standard_normal(self, n: int | None = None) -> np.ndarray | float:
+        def standard_normal(self, n=None):
             return self.value if n is None else np.full(n, self.value)
 
     problem = moving_problem()
@@ -253,7 +248,7 @@ def test_shifts_and_shears_are_drawn_from_their_conditional_distribution(move) -
     assert_allclose(np.array(others) - centre, [-1.0, -1.0, -4.0], rtol=1e-9)
 
 
-def test_slice_sampling_keeps_a_distribution() -> None:
+def test_slice_sampling_keeps_a_distribution():
     rng = np.random.default_rng(0)
     start = rng.gamma(2.0, size=3000)
     after = [x + draw_slice(lambda u, x=x: np.log(x + u) - x - u if x + u > 0.0 else -np.inf, rng) for x in start]
@@ -262,7 +257,7 @@ def test_slice_sampling_keeps_a_distribution() -> None:
 
 
 @pytest.mark.parametrize("two_sided", [True, False])
-def test_scaled_features_have_slopes_and_density_of_their_scales(two_sided: bool) -> None:
+def test_scaled_features_have_slopes_and_density_of_their_scales(two_sided):
     problem = moving_problem()
     if not two_sided:
         problem.sides.clear()
@@ -284,12 +279,12 @@ def test_scaled_features_have_slopes_and_density_of_their_scales(two_sided: bool
     assert_allclose(here.log_prior - start.log_prior, expected, rtol=1e-9)
 
 
-def test_the_ratio_of_scales_has_the_density_of_features_and_precisions(monkeypatch) -> None:
+def test_the_ratio_of_scales_has_the_density_of_features_and_precisions(monkeypatch):
     problem = moving_problem()
     state, said, found = start_state(problem.machine, 0), [], []
     for u in (0.0, 0.4, -0.7):
 
-        def fixed(log_p, rng, u=u) -> float:
+        def fixed(log_p, rng, u=u):
             said.append(log_p(u))
             return u
 
@@ -306,22 +301,22 @@ def test_the_ratio_of_scales_has_the_density_of_features_and_precisions(monkeypa
         ({"max_iter": 0}, "The 'max_iter' parameter"),
     ],
 )
-def test_wrong_parameters(params: dict[str, object], message: str) -> None:
+def test_wrong_parameters(params, message):
     with pytest.raises(ValueError, match=message):
         clone(SHORT).set_params(**params).fit(X, Y)
 
 
-def test_rows_without_any_id_have_the_frequencies() -> None:
+def test_rows_without_any_id_have_the_frequencies():
     p = clone(SHORT).fit(np.zeros((60, 2)), Y[:60]).predict_proba([[0.0, 0.0]])
     assert_allclose(p[0], [np.mean(Y[:60] == level) for level in (1, 2, 3, 5)], atol=0.1)
 
 
-def test_weights_are_whole() -> None:
+def test_weights_are_whole():
     with pytest.raises(DataError, match=r"sample_weight must be whole numbers .*; got 0\.5"):
         clone(SHORT).fit(X, Y, np.where(Y == 5, 0.5, 1.0))
 
 
-def test_an_update_continues_from_the_variational_fit_before_the_chain() -> None:
+def test_an_update_continues_from_the_variational_fit_before_the_chain():
     passes = VariationalFMOrdinal(2, inference="variational", max_iter=15, random_state=0).fit(X, Y)
     drawn = clone(SHORT).fit(X, Y).partial_fit(X[:50], Y[:50])
     assert drawn.inference_ == "variational"
@@ -339,7 +334,7 @@ def test_an_update_continues_from_the_variational_fit_before_the_chain() -> None
         ({"max_iter": SHORT.burn_in + 2}, np.ones(Y.size), "gibbs"),
     ],
 )
-def test_auto_draws_what_a_chain_can_have(options: dict, weight: np.ndarray, inference: str) -> None:
+def test_auto_draws_what_a_chain_can_have(options, weight, inference):
     model = clone(SHORT).set_params(inference="auto", **options).fit(X, Y, weight)
     assert model.inference_ == inference
     if inference == "gibbs":
@@ -349,18 +344,18 @@ def test_auto_draws_what_a_chain_can_have(options: dict, weight: np.ndarray, inf
     assert np.array_equal(model.predict_proba(X), expected.predict_proba(X))
 
 
-def test_auto_warns_where_no_two_sweeps_are_left() -> None:
+def test_auto_warns_where_no_two_sweeps_are_left():
     model = clone(SHORT).set_params(inference="auto", max_iter=SHORT.burn_in + 1)
     with pytest.warns(DataWarning, match=r"max_iter=6 leaves no two sweeps after burn_in=5, .* is variational"):
         assert model.fit(X, Y).inference_ == "variational"
     assert clone(model).fit(0.5 * X, Y).inference_ == "variational"  # measured features have no chain: no warning
 
 
-def test_auto_is_variational_for_measured_features() -> None:
+def test_auto_is_variational_for_measured_features():
     assert clone(SHORT).set_params(inference="auto").fit(0.5 * X, Y).inference_ == "variational"
 
 
-def test_auto_is_variational_for_streams_and_does_not_warn_of_short_chains(monkeypatch) -> None:
+def test_auto_is_variational_for_streams_and_does_not_warn_of_short_chains(monkeypatch):
     monkeypatch.setattr("skpref.factorization.fm_ordinal.warn_not_stationary", lambda *_: pytest.fail("a warning"))
     automatic = clone(SHORT).set_params(inference="auto")
     assert clone(automatic).fit(X, Y).inference_ == "gibbs"

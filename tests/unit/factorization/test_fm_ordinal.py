@@ -1,10 +1,7 @@
 """Factorization machine of ordered levels."""
 
-from __future__ import annotations
-
 import functools
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +16,7 @@ from skpref.exceptions import DataError
 RNG = np.random.default_rng(0)
 
 
-def simulated(n_users: int = 30, n_items: int = 20, share: float = 0.6, seed: int = 0):
+def simulated(n_users=30, n_items=20, share=0.6, seed=0):
     """One-hot users and items, and levels 1, 2, 3, 5 of uneven frequencies."""
     rng = np.random.default_rng(seed)
     u, i = np.nonzero(rng.random((n_users, n_items)) < share)
@@ -38,18 +35,18 @@ def fitted_machine():
     return VariationalFMOrdinal(2, inference="variational", random_state=0).fit(X, Y)
 
 
-def test_the_bound_never_falls_and_the_fit_converges() -> None:
+def test_the_bound_never_falls_and_the_fit_converges():
     assert fitted_machine().converged_
     assert np.all(np.diff(fitted_machine().lower_bounds_) >= 0.0)
 
 
-def test_probabilities_add_up_to_the_frequencies() -> None:
+def test_probabilities_add_up_to_the_frequencies():
     p = fitted_machine().predict_proba(X)
     assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
     assert_allclose(p.mean(axis=0), [np.mean(level == Y) for level in fitted_machine().classes_], atol=0.02)
 
 
-def test_new_ratings_are_predicted_better_than_by_the_frequencies() -> None:
+def test_new_ratings_are_predicted_better_than_by_the_frequencies():
     train = RNG.random(Y.size) < 0.7
     model = VariationalFMOrdinal(2, random_state=0).fit(X[train], Y[train])
     level = np.searchsorted(model.classes_, Y[~train])
@@ -59,7 +56,7 @@ def test_new_ratings_are_predicted_better_than_by_the_frequencies() -> None:
     assert model.score(X[~train], Y[~train]) > -np.abs(level - 2).mean()
 
 
-def test_predictions_are_the_median_or_the_mode() -> None:
+def test_predictions_are_the_median_or_the_mode():
     p = fitted_machine().predict_proba(X)
     median = (np.cumsum(p, axis=1) >= 0.5).argmax(axis=1)
     assert np.array_equal(fitted_machine().predict(X, loss="absolute"), fitted_machine().classes_[median])
@@ -68,12 +65,12 @@ def test_predictions_are_the_median_or_the_mode() -> None:
         fitted_machine().predict(X, loss="mean")
 
 
-def test_levels_have_no_distances() -> None:
+def test_levels_have_no_distances():
     other = VariationalFMOrdinal(2, inference="variational", random_state=0).fit(X, np.array([0, -3, 0, 10, 0, 100])[Y])
     assert np.array_equal(other.predict_proba(X), fitted_machine().predict_proba(X))
 
 
-def test_half_stars_are_levels_and_measurements_are_not() -> None:
+def test_half_stars_are_levels_and_measurements_are_not():
     half = VariationalFMOrdinal(2, inference="variational", random_state=0).fit(X, 0.5 * Y)
     assert half.classes_.tolist() == [0.5, 1.0, 1.5, 2.5]
     assert np.array_equal(half.predict_proba(X), fitted_machine().predict_proba(X))
@@ -81,13 +78,13 @@ def test_half_stars_are_levels_and_measurements_are_not() -> None:
         VariationalFMOrdinal(2).fit(X, np.linspace(0.0, 1.0, Y.size))
 
 
-def test_draws_have_the_predicted_frequencies() -> None:
+def test_draws_have_the_predicted_frequencies():
     draws = fitted_machine().sample_y(X[:3], 4000)
     shares = np.stack([(draws == level).mean(axis=1) for level in fitted_machine().classes_], axis=1)
     assert_allclose(shares, fitted_machine().predict_proba(X[:3]), atol=0.05)
 
 
-def test_names_need_an_order_and_levels_may_be_absent() -> None:
+def test_names_need_an_order_and_levels_may_be_absent():
     names = np.array(["", "poor", "fair", "good", "", "great"])[Y]
     with pytest.raises(DataError, match="state the order of the levels"):
         VariationalFMOrdinal().fit(X, names)
@@ -101,7 +98,7 @@ def test_names_need_an_order_and_levels_may_be_absent() -> None:
     assert np.array_equal(same.predict_proba(X), model.predict_proba(X))
 
 
-def test_a_first_batch_may_have_one_level() -> None:
+def test_a_first_batch_may_have_one_level():
     model = VariationalFMOrdinal(1, random_state=0).partial_fit(X[Y == 3], Y[Y == 3], classes=[1, 2, 3, 5])
     assert set(model.predict(X)) == {3}
     assert model.partial_fit(X, Y).classes_.tolist() == [1, 2, 3, 5]
@@ -112,14 +109,14 @@ def test_a_first_batch_may_have_one_level() -> None:
 
 
 @pytest.mark.parametrize("options", [{"batch_size": 50}, {"posterior": "factorised"}])
-def test_other_fits_agree(options) -> None:
+def test_other_fits_agree(options):
     other = VariationalFMOrdinal(0, learning_rate=0.05, random_state=0, **options).fit(X, Y)
     exact = VariationalFMOrdinal(0, random_state=0).fit(X, Y)
     assert np.abs(other.predict_proba(X) - exact.predict_proba(X)).max() < 0.15
     assert_allclose(other.thresholds_, exact.thresholds_, atol=0.4)
 
 
-def test_early_stopping_and_a_warm_start() -> None:
+def test_early_stopping_and_a_warm_start():
     model = VariationalFMOrdinal(2, early_stopping=True, random_state=0).fit(X, Y)
     assert 0.0 < model.validation_losses_.min() < np.log(4.0)
     again = VariationalFMOrdinal(2, warm_start=True, random_state=0).fit(X, Y).fit(X, Y)
@@ -131,10 +128,10 @@ def test_early_stopping_and_a_warm_start() -> None:
 GRID = np.linspace(-4.5, 4.5, 61)
 DESIGN = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 1.0], [1.0, -0.5], [0.0, 1.0], [1.0, 1.0]])
 LEVEL = np.array([0, 1, 2, 1, 0, 2, 1])
-VARIATIONAL: dict[str, Any] = {"inference": "variational", "learn_priors": False, "tol": 0.0, "random_state": 0}
+VARIATIONAL = {"inference": "variational", "learn_priors": False, "tol": 0.0, "random_state": 0}
 
 
-def by_integration(thresholds: np.ndarray) -> tuple[float, np.ndarray]:
+def by_integration(thresholds):
     """Return the log evidence and the predictive probabilities of w_0 and two weights, all N(0, 1)."""
     theta = np.array(list(product(GRID, repeat=3)))
     z = theta[:, :1] + theta[:, 1:] @ DESIGN.T
@@ -146,7 +143,7 @@ def by_integration(thresholds: np.ndarray) -> tuple[float, np.ndarray]:
     return float(evidence), np.einsum("t,tnk->nk", np.exp(log_joint - evidence), p)
 
 
-def test_a_tiny_posterior_by_integration() -> None:
+def test_a_tiny_posterior_by_integration():
     model = VariationalFMOrdinal(0, groups=[0, 0], **VARIATIONAL).fit(DESIGN, LEVEL)
     evidence, p = by_integration(model.thresholds_)
     bound = model.lower_bound_ - model.posterior_.machine.log_hyper_prior()
@@ -154,7 +151,7 @@ def test_a_tiny_posterior_by_integration() -> None:
     assert_allclose(model.predict_proba(DESIGN), p, atol=0.06)
 
 
-def test_the_posterior_of_one_weight_is_the_fixed_point_of_albert_and_chib() -> None:
+def test_the_posterior_of_one_weight_is_the_fixed_point_of_albert_and_chib():
     x = DESIGN[:, :1]
     model = VariationalFMOrdinal(0, groups=[0], **VARIATIONAL).fit(x, LEVEL)
     edges = np.array([-np.inf, *model.thresholds_, np.inf])
@@ -172,7 +169,7 @@ def test_the_posterior_of_one_weight_is_the_fixed_point_of_albert_and_chib() -> 
     assert_allclose([machine.bias.variance, machine.variances[0, 0]], 1.0 / (1.0 + (A**2).sum(axis=0)), rtol=1e-6)
 
 
-def test_draws_are_those_of_the_posterior_and_of_the_noise() -> None:
+def test_draws_are_those_of_the_posterior_and_of_the_noise():
     """The same draws by the formulas, number by number."""
     ordinal, regressor = fitted_machine(), VariationalFM(1, max_iter=5, random_state=0).fit(X, Y)
     classifier = VariationalFMClassifier(1, max_iter=5, random_state=0).fit(X, Y > 2)

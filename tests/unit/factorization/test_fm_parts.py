@@ -1,7 +1,5 @@
 """Coordinate ascent and mini-batches: the bound never falls, estimates are unbiased, gradients are derivatives."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import chain, repeat
 
@@ -295,7 +293,7 @@ def test_groups_of_features_are_numbers_of_groups(group, sound):
 
 
 @pytest.mark.parametrize(("n_distinct", "merges"), [(3, True), (4, True), (5, False), (8, False)])
-def test_rows_of_which_most_are_repeated_are_merged(n_distinct: int, merges: bool) -> None:
+def test_rows_of_which_most_are_repeated_are_merged(n_distinct, merges):
     number = np.arange(8) % n_distinct
     weight = np.linspace(0.5, 4.0, 8)
     # Rows 0 and 1 differ in y alone, rows 1 and 2 in X alone.
@@ -313,7 +311,7 @@ def test_rows_of_which_most_are_repeated_are_merged(n_distinct: int, merges: boo
     assert merged.weight.dtype == np.float64
 
 
-def test_the_machine_with_the_least_loss_is_kept_until_patience_ends() -> None:
+def test_the_machine_with_the_least_loss_is_kept_until_patience_ends():
     losses = {1: 3.0, 2: 1.0, 3: 2.0, 4: 1.0, 5: 0.5, 6: 0.7, 7: 0.6}
     stopping = _EarlyStopping(None, lambda machine, _: losses[machine], patience=3)
     stops, best = zip(*[(stopping(machine), stopping.best) for machine in losses], strict=True)
@@ -482,7 +480,7 @@ def test_interactions_of_two_ones_have_a_tenth_as_standard_deviation_at_the_star
 
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("zero", [False, True])
-def test_rows_are_read_without_duplicates_and_zeros_and_stay_as_they_are(*, double: bool, zero: bool) -> None:
+def test_rows_are_read_without_duplicates_and_zeros_and_stay_as_they_are(*, double, zero):
     data, column = np.array([2.0, 0.0 if zero else 3.0, 4.0, 5.0]), np.array([1, 0, 0 if double else 2, 1])
     X = sparse.csr_array((data, column, [0, 1, 3, 4]), shape=(3, 3))
     parts = data.copy(), column.copy()
@@ -523,6 +521,6 @@ def test_a_group_without_features_keeps_its_prior():
         ([[1, 0, 1, 1, 1]], [0]),
     ],
 )
-def test_one_hot_groups(table: list[list[int]], expected: list[int]) -> None:
+def test_one_hot_groups(table, expected):
     X = sparse.csr_array(np.array(table, dtype=np.float64))
     assert one_hot_groups(X, np.array([0, 0, 1, 1, 1])).tolist() == expected

@@ -1,7 +1,5 @@
 """What differs from `GibbsM3F`; all they share is tested there."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 

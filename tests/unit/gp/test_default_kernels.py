@@ -1,9 +1,5 @@
 """Scales of features and what follows from them: starts and bounds of the default kernels, limits of a linear one."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -19,7 +15,7 @@ both = pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
 
 
 @both
-def test_standard_deviations(convert: Any) -> None:
+def test_standard_deviations(convert):
     rows = convert(np.column_stack([X, np.full(40, 0.1), np.zeros(40)]))
     wanted = [*X.std(axis=0), 0.0, 0.0]
     assert_allclose(defaults.standard_deviations(rows), wanted, rtol=1e-9)
@@ -34,7 +30,7 @@ def test_standard_deviations(convert: Any) -> None:
 
 @both
 @pytest.mark.parametrize(("size", "allowed"), [(1e150, True), (1.1e150, False)])
-def test_numbers_whose_squares_leave_float64_are_refused(convert: Any, size: float, allowed: bool) -> None:
+def test_numbers_whose_squares_leave_float64_are_refused(convert, size, allowed):
     rows = convert(np.array([[size, 1.0], [-size, 2.0]]))
     if allowed:
         assert defaults.standard_deviations(rows)[0] == pytest.approx(size)
@@ -44,7 +40,7 @@ def test_numbers_whose_squares_leave_float64_are_refused(convert: Any, size: flo
 
 
 @both
-def test_features_of_two_values_have_their_distance(convert: Any) -> None:
+def test_features_of_two_values_have_their_distance(convert):
     rows = convert(np.column_stack([np.arange(40) < 3, 2.0 * (np.arange(40) < 3) - 1.0, X[:, 0]]))
     scale = defaults.feature_scales(rows)
     assert_allclose(scale[[0, 2]], [0.5**0.5, X[:, 0].std()], rtol=1e-9)
@@ -55,7 +51,7 @@ def test_features_of_two_values_have_their_distance(convert: Any) -> None:
 
 
 @pytest.mark.parametrize(("nu", "kind"), [(np.inf, RBF), (0.5, Matern), (1.5, Matern)])
-def test_stationary_kernels_start_at_root_d_deviations(nu: float, kind: type) -> None:
+def test_stationary_kernels_start_at_root_d_deviations(nu, kind):
     scale = np.array([1.0, 4.0])
     kernel = defaults.stationary(nu, scale)
     assert type(kernel) is kind
@@ -64,7 +60,7 @@ def test_stationary_kernels_start_at_root_d_deviations(nu: float, kind: type) ->
     assert getattr(kernel, "nu", np.inf) == nu
 
 
-def test_linear_kernels_have_a_variance_in_all() -> None:
+def test_linear_kernels_have_a_variance_in_all():
     scale = np.array([1.0, 4.0, 0.5])
     kernel = defaults.linear(scale, 0.3)
     assert_allclose(kernel.variance * scale**2, 0.1)
@@ -75,7 +71,7 @@ def test_linear_kernels_have_a_variance_in_all() -> None:
 
 
 @both
-def test_named_kernels(convert: Any) -> None:
+def test_named_kernels(convert):
     rng = np.random.default_rng(0)
     rows = convert(X)
     assert_allclose(defaults.named_kernel("ard", rows, rng).length_scale, np.exp(0.5) * np.sqrt(3.0) * X.std(axis=0))
@@ -94,21 +90,21 @@ def test_named_kernels(convert: Any) -> None:
 
 
 @both
-def test_the_default_length_scale_is_the_median_distance(convert: Any) -> None:
+def test_the_default_length_scale_is_the_median_distance(convert):
     distances = np.linalg.norm(X[:, None] - X[None], axis=-1)[np.triu_indices(40, 1)]
     got = defaults.default_kernel(convert(X), np.random.default_rng(0)).length_scale
     assert 0.5 * np.median(distances) < got < 2.0 * np.median(distances)
 
 
 @both
-def test_features_are_far_from_0_beyond_a_hundred_thousand_deviations(convert: Any) -> None:
+def test_features_are_far_from_0_beyond_a_hundred_thousand_deviations(convert):
     column = np.tile([-1.0, 1.0], 10)
     rows = convert(np.column_stack([column + 0.99e5, column + 1.01e5, column - 1.01e5]))
     assert defaults.far_from_zero(rows, np.ones(3)).tolist() == [False, True, True]
     assert defaults.far_from_zero(rows, np.full(3, 2.0)).tolist() == [False, False, False]
 
 
-def test_parameters_of_kernels_in_full_precision() -> None:
+def test_parameters_of_kernels_in_full_precision():
     assert defaults.kernel_parameters(None) is None
     kernel = RBF([1.0, 2.0]) + Matern(1.0 / 3.0, nu=1.5)
     name, *parameters = defaults.kernel_parameters(kernel)

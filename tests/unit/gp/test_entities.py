@@ -1,9 +1,5 @@
 """Entities: ids and features, which of them were seen, new ones, and what a caller may choose."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,11 +16,11 @@ FEATURES = np.arange(8.0).reshape(4, 2)
 TABLE = Table(FEATURES, ids=list("abcd"), feature_names=["x", "y"])
 
 
-def read(table: Any, *columns: Any, kind: str = "item", estimator: Any = None) -> Entities:
+def read(table, *columns, kind="item", estimator=None):
     return Entities.read(table, *columns, estimator=estimator or CrowdGPPL(), kind=kind)
 
 
-def test_of_a_table_and_of_columns() -> None:
+def test_of_a_table_and_of_columns():
     entities = read(TABLE, ["zzz"])
     assert entities.vocabulary.ids.tolist() == list("abcd")
     assert entities.n_features == 2
@@ -38,10 +34,8 @@ def test_of_a_table_and_of_columns() -> None:
         read(FEATURES[0], kind="user")
 
 
-@given(
-    batches=st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=5),
-)
-def test_seen_entities_keep_their_positions(batches: list[list[int]]) -> None:
+@given(batches=st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=5))
+def test_seen_entities_keep_their_positions(batches):
     entities = read(None, np.arange(10))
     for batch in batches:
         before = entities.seen.tolist()
@@ -56,7 +50,7 @@ def test_seen_entities_keep_their_positions(batches: list[list[int]]) -> None:
         np.testing.assert_array_equal(entities.seen_ids, entities.seen)
 
 
-def test_new_ids_follow_the_old_ones() -> None:
+def test_new_ids_follow_the_old_ones():
     entities = read(None, ["b", "d"]).with_seen(np.array([1]))
     extended = entities.with_new(None, ["c", "b"], ["a", "a"])
     assert extended.vocabulary.ids.tolist() == ["b", "d", "a", "c"]
@@ -70,7 +64,7 @@ def test_new_ids_follow_the_old_ones() -> None:
 
 
 @pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-def test_new_features_follow_the_old_ones(wrap) -> None:
+def test_new_features_follow_the_old_ones(wrap):
     entities = read(Table(wrap(FEATURES), ids=list("abcd"))).with_seen(np.array([2, 0]))
     extended = entities.with_new(Table([[9.0, 8.0]], ids=["e"]), ["a", "e"])
     assert extended.vocabulary.ids.tolist() == list("abcde")
@@ -80,7 +74,7 @@ def test_new_features_follow_the_old_ones(wrap) -> None:
     assert entities.with_new(None, ["a"]) is entities
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_what_does_not_fit_is_refused():
     items, users, bare = read(TABLE), read(TABLE, kind="user"), read(None, ["a"])
     for text, call in {
         "unknown item 'e' in comparison 1: this model has features": lambda: items.with_new(None, ["a", "e"]),
@@ -106,12 +100,12 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 @pytest.mark.parametrize("estimator", [CrowdGPPL(), GPPLClassifier()], ids=lambda model: type(model).__name__)
-def test_messages_name_the_estimator(estimator: Any) -> None:
+def test_messages_name_the_estimator(estimator):
     with pytest.raises(DataError, match=f"but {type(estimator).__name__} is expecting 2 features"):
         read(TABLE, estimator=estimator).select(np.zeros((2, 3)))
 
 
-def test_what_a_caller_may_choose() -> None:
+def test_what_a_caller_may_choose():
     entities = read(TABLE).with_seen(np.array([3, 1]))
     ids, everything = entities.select(None)
     assert ids.tolist() == list("abcd")
@@ -141,21 +135,21 @@ def test_what_a_caller_may_choose() -> None:
             entities.select(np.zeros((2, 3)))
 
 
-def test_pairs_of_unknown_ids_are_two_items() -> None:
+def test_pairs_of_unknown_ids_are_two_items():
     items, left, right = read(None, ["a", "b"]).with_seen(np.array([0, 1])).pairs(["a", "x", "x"], ["b", "y", "a"])
     assert items.position[left].tolist() == [0, -1, -1]
     assert items.position[right].tolist() == [1, -1, 0]
     assert left[1] != right[1]
 
 
-def test_rows_of_features_are_distinguished_from_ids() -> None:
+def test_rows_of_features_are_distinguished_from_ids():
     rows = [FEATURES, FEATURES.tolist(), list(FEATURES), sparse.csr_array(FEATURES), TABLE]
     names = [list("ab"), [1, 2], [("a", 1), ("b", 2)], np.array(["a"]), [], range(3), "ab", ("a", "b")]
     assert [holds_features(chosen) for chosen in rows] == [True] * len(rows)
     assert [holds_features(chosen) for chosen in names] == [False] * len(names)
 
 
-def test_tables_are_read_and_named() -> None:
+def test_tables_are_read_and_named():
     assert read_table(TABLE, "items") is TABLE
     assert isinstance(read_table([[1.0]], "items"), Table)
     for features in ([[np.nan]], [[1j]], 3, [], sparse.coo_array((0, 2))):
@@ -163,7 +157,7 @@ def test_tables_are_read_and_named() -> None:
             read_table(features, "users")
 
 
-def test_vocabularies_name_what_they_hold() -> None:
+def test_vocabularies_name_what_they_hold():
     rows = Vocabulary.range(3)
     for kind in ("item", "user"):
         for text, column in {
@@ -178,14 +172,14 @@ def test_vocabularies_name_what_they_hold() -> None:
 
 
 @pytest.mark.parametrize(("odd", "other"), [("b ", "the item 'b'"), ("", "a missing id"), ("\t", "a missing id")])
-def test_ids_that_differ_in_spaces_alone_are_noticed(odd: str, other: str) -> None:
+def test_ids_that_differ_in_spaces_alone_are_noticed(odd, other):
     pairs = [("a", "b"), ("b", odd), (odd, "a")]
     with pytest.warns(DataWarning, match=f"Of the item ids, 1 differ from others only in spaces.* is not {other}"):
         GPPLClassifier(random_state=0).fit(pairs)
     GPPLClassifier(random_state=0).fit([("a", "b "), ("b ", "c d"), ("c d", "a")])  # no warning: there is no "b"
 
 
-def few_answers(k: int) -> tuple[Any, Any, Any, list[str]]:
+def few_answers(k):
     """Return features, pairs and answers in which item k meets others six times only."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(30, 2))
@@ -200,7 +194,7 @@ def few_answers(k: int) -> tuple[Any, Any, Any, list[str]]:
 
 
 @pytest.mark.parametrize("item_effects", [True, False])
-def test_an_item_without_features_keeps_an_effect_of_its_own(item_effects: bool) -> None:
+def test_an_item_without_features_keeps_an_effect_of_its_own(item_effects):
     best = 24
     X, pairs, y, ids = few_answers(best)
     gap = X.copy()
@@ -217,7 +211,7 @@ def test_an_item_without_features_keeps_an_effect_of_its_own(item_effects: bool)
     assert np.abs(new_sd - sd)[others].max() < 0.1
 
 
-def test_where_items_without_features_are_refused() -> None:
+def test_where_items_without_features_are_refused():
     X, pairs, y, ids = few_answers(0)
     X[0, 0] = np.nan
     table = Table(X, ids, missing="item effect")

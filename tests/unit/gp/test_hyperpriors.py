@@ -1,9 +1,5 @@
 """Weak priors of hyper-parameters."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -25,7 +21,7 @@ from skpref.gp.sparse import fit as sparse_fit
 from skpref.gp.sparse import targets
 
 
-def test_the_density_is_a_product_of_normal_ones() -> None:
+def test_the_density_is_a_product_of_normal_ones():
     rng = np.random.default_rng(0)
     priors = [NormalPrior(rng.normal(size=4), rng.normal(), 0.5 + rng.random()) for _ in range(3)]
     theta = rng.normal(size=4)
@@ -36,7 +32,7 @@ def test_the_density_is_a_product_of_normal_ones() -> None:
     assert log_density([], theta)[0] == 0.0
 
 
-def test_priors_follow_the_scales_of_the_features() -> None:
+def test_priors_follow_the_scales_of_the_features():
     X = np.random.default_rng(0).normal(size=(50, 3))
     unit, scaled = classifier_priors(X, 4), classifier_priors(X * [1.0, 10.0, 0.1], 4)
     theta = np.array([0.3, 1.0, 1.2, 0.9])
@@ -46,7 +42,7 @@ def test_priors_follow_the_scales_of_the_features() -> None:
     assert log_density(unit, np.append(4.0, np.full(3, 8.0)))[0] < peak - 5.0
 
 
-def test_many_noise_features_do_not_run_to_the_ends_of_their_ranges() -> None:
+def test_many_noise_features_do_not_run_to_the_ends_of_their_ranges():
     # Without priors the variance reached hundreds and length-scales thousands of standard deviations.
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 12))
@@ -59,7 +55,7 @@ def test_many_noise_features_do_not_run_to_the_ends_of_their_ranges() -> None:
     assert np.exp(theta[-1]) < 50.0  # of the linear part
 
 
-def test_priors_of_an_amplitude_and_length_scales_by_hand() -> None:
+def test_priors_of_an_amplitude_and_length_scales_by_hand():
     X = np.random.default_rng(1).normal(size=(30, 4)) * [1.0, 2.0, 3.0, 4.0]
     centre = 0.5 + np.log(2.0 * X.std(axis=0))  # of log length-scales: sqrt(4) standard deviations, and e^.5
     theta = np.array([0.2, 1.0, 3.0, 0.0, 2.0])
@@ -73,7 +69,7 @@ def test_priors_of_an_amplitude_and_length_scales_by_hand() -> None:
     assert log_density(first, theta[1:])[0] == pytest.approx(-0.5 * wanted)
 
 
-def test_a_cauchy_prior_has_its_density_and_gradient() -> None:
+def test_a_cauchy_prior_has_its_density_and_gradient():
     rng = np.random.default_rng(2)
     priors = [CauchyPrior(rng.normal(size=3), 0.5, 0.3), NormalPrior(rng.normal(size=3), -0.2, 1.5)]
     theta = rng.normal(size=3)
@@ -85,7 +81,7 @@ def test_a_cauchy_prior_has_its_density_and_gradient() -> None:
     assert_allclose(gradient, slope, rtol=1e-6)
 
 
-def test_priors_of_a_regression_leave_the_amplitude_alone_and_forgive_one_long_scale() -> None:
+def test_priors_of_a_regression_leave_the_amplitude_alone_and_forgive_one_long_scale():
     X = np.random.default_rng(1).normal(size=(30, 4))
     priors = regression_priors(X, 5)
     centre = np.append(0.0, 0.5 + np.log(2.0 * X.std(axis=0)))
@@ -99,7 +95,7 @@ def test_priors_of_a_regression_leave_the_amplitude_alone_and_forgive_one_long_s
     assert beside == pytest.approx(-0.5 * (1.5 / 2.0) ** 2 - 0.5 * (0.7 / 1.5) ** 2)
 
 
-def test_priors_of_log_rates_differ_from_those_of_log_odds_in_the_variance_alone() -> None:
+def test_priors_of_log_rates_differ_from_those_of_log_odds_in_the_variance_alone():
     X = np.random.default_rng(1).normal(size=(30, 4))
     theta = np.append(0.0, 0.5 + np.log(2.0 * X.std(axis=0)))
     moved = np.add(theta, [1.7, 0.0, 0.4, 0.0, -0.9])
@@ -107,7 +103,7 @@ def test_priors_of_log_rates_differ_from_those_of_log_odds_in_the_variance_alone
     assert gap[0] - gap[1] == pytest.approx(-0.5 * 1.7**2 + 0.5 * (0.7 / 1.5) ** 2)
 
 
-def test_means_of_counts_do_not_explode_between_few_rows() -> None:
+def test_means_of_counts_do_not_explode_between_few_rows():
     # Without a prior of the variance the sum of all means was 1.7 times that of the counts, and the largest mean 1,017
     # where no count of the fit was above 194.
     predicted = seen = 0.0
@@ -121,7 +117,7 @@ def test_means_of_counts_do_not_explode_between_few_rows() -> None:
     assert 0.7 * seen < predicted < 1.3 * seen
 
 
-def test_few_rows_of_many_features_do_not_make_narrow_intervals() -> None:
+def test_few_rows_of_many_features_do_not_make_narrow_intervals():
     # Without priors 95 % intervals had 77 % of these targets, and the root mean squared error was 1.36.
     inside, errors = [], []
     for seed in range(4):
@@ -136,12 +132,10 @@ def test_few_rows_of_many_features_do_not_make_narrow_intervals() -> None:
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "student-t", "poisson"])
-def test_regressors_of_all_likelihoods_have_the_priors_and_given_kernels_have_none(
-    monkeypatch: pytest.MonkeyPatch, likelihood: str
-) -> None:
+def test_regressors_of_all_likelihoods_have_the_priors_and_given_kernels_have_none(monkeypatch, likelihood):
     seen = []
 
-    def priors(X: np.ndarray, size: int) -> Any:
+    def priors(X, size):
         seen.append(X.shape[1])
         return regression_priors(X, size)
 

@@ -1,9 +1,5 @@
 """Inducing points that are all distinct rows determine the function there, and others do not."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -17,7 +13,7 @@ DISTINCT = ROWS[[3, 0, 1]]
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_all_distinct_rows_in_any_order_determine_the_function(form: Any) -> None:
+def test_all_distinct_rows_in_any_order_determine_the_function(form):
     assert determine_rows(form(DISTINCT), form(ROWS), RBF())
     assert determine_rows(form(ROWS[:2]), form(ROWS[:3]), RBF())
 
@@ -25,15 +21,15 @@ def test_all_distinct_rows_in_any_order_determine_the_function(form: Any) -> Non
 @pytest.mark.parametrize(
     "points", [DISTINCT[:2], np.vstack([DISTINCT, [[9.0, 9.0]]]), np.vstack([DISTINCT[:2], [[9.0, 9.0]]])]
 )
-def test_fewer_more_or_other_points_do_not(points: Any) -> None:
+def test_fewer_more_or_other_points_do_not(points):
     assert not determine_rows(points, ROWS, RBF())
 
 
-def test_white_noise_leaves_a_residual() -> None:
+def test_white_noise_leaves_a_residual():
     assert not determine_rows(DISTINCT, ROWS, RBF() + WhiteKernel())
 
 
-def test_tables_of_other_shapes_have_other_rows() -> None:
+def test_tables_of_other_shapes_have_other_rows():
     assert same_rows(DISTINCT, DISTINCT[::-1])
     assert not same_rows(DISTINCT, DISTINCT[:2])
     assert not same_rows(DISTINCT[:2], DISTINCT)

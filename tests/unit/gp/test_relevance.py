@@ -1,9 +1,5 @@
 """Relevance of features under the prior: two rows by hand, and how many rows are looked at."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -17,7 +13,7 @@ TWO = np.array([[0.0, 1.0, 2.0], [1.5, 1.0, -2.0]])
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-def test_of_two_rows_each_gets_a_feature_of_the_other(container: Any) -> None:
+def test_of_two_rows_each_gets_a_feature_of_the_other(container):
     X, apart = container(TWO), np.array([1.5, 0.0, 4.0])
     scales = np.array([1.0, 2.0, 5.0])
     got = relevance.prior_relevance(ConstantKernel(3.0) * RBF(scales), X)
@@ -32,10 +28,8 @@ def test_of_two_rows_each_gets_a_feature_of_the_other(container: Any) -> None:
 @pytest.mark.parametrize(
     ("n", "d", "size"), [(3000, 2, 1024), (1000, 2, 1000), (3000, 500, 800), (3000, 3000, 22), (3000, 6000, 16)]
 )
-def test_fewer_rows_are_looked_at_where_features_are_many(
-    monkeypatch: pytest.MonkeyPatch, n: int, d: int, size: int
-) -> None:
-    sizes: set[int] = set()
+def test_fewer_rows_are_looked_at_where_features_are_many(monkeypatch, n, d, size):
+    sizes = set()
     monkeypatch.setattr(
         relevance.kernels, "paired", lambda _, rows, other: sizes.add(len(rows)) or np.zeros(len(other))
     )

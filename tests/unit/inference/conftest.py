@@ -1,7 +1,5 @@
 """Random small problems in every shape that the loop knows."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

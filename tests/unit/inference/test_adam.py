@@ -1,7 +1,5 @@
 """Adam's steps."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose
 

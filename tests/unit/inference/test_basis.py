@@ -1,7 +1,5 @@
 """Whitened kernel rows and their gradient."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Gaussian factors in natural parameters against plain linear algebra."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Differences between groups in chains, against dense linear algebra."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

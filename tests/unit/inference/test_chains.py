@@ -1,7 +1,5 @@
 """Chains over time: against dense linear algebra, and against the exact variational posterior."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Checkpoints of the chain runner: resuming, refusing, and disks that are full."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """Sites of choices: exact answers for one choice, order, sizes, two alternatives, points of quadrature."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -12,27 +10,25 @@ from skpref.inference.choices import ChoiceLikelihood, choice_sites, nodes_of, s
 from skpref.likelihoods import Luce, PairwiseLogit
 
 
-def problem(k: int, seed: int, width: float = 0.7) -> tuple[np.ndarray, np.ndarray]:
+def problem(k, seed, width=0.7):
     rng = np.random.default_rng(seed)
     root = width * rng.standard_normal((k, k))
     return rng.standard_normal(k), root @ root.T + 0.05 * np.eye(k)
 
 
-def of_pairs(m: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def of_pairs(m, V):
     i, j = pairs_of(m.size)
     return m[i] - m[j], V[i, i] + V[j, j] - 2.0 * V[i, j]
 
 
-def site(tau: np.ndarray, nu: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def site(tau, nu, k):
     """Return precision and linear term of the alternatives' utilities."""
     i, j = pairs_of(k)
     rows = np.eye(k)[i] - np.eye(k)[j]
     return rows.T @ (tau[:, None] * rows), rows.T @ nu
 
 
-def fixed_point(
-    m: np.ndarray, V: np.ndarray, w: float = 1.0, *, coarse: bool = False
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+def fixed_point(m, V, w=1.0, *, coarse=False):
     """Return mean, covariance, site precision and log evidence of one choice under the prior N(m, V)."""
     k = m.size
     stage, weight = np.zeros(k * (k - 1) // 2, dtype=np.int64), np.full(k * (k - 1) // 2, w)
@@ -50,7 +46,7 @@ def fixed_point(
 
 @pytest.mark.parametrize(("k", "tolerance"), [(2, 0.002), (3, 0.004), (4, 0.012), (5, 0.02), (6, 0.03)])
 @pytest.mark.parametrize("w", [1.0, 2.5, 0.4])
-def test_one_choice_has_the_moments_of_the_exact_posterior(k: int, tolerance: float, w: float) -> None:
+def test_one_choice_has_the_moments_of_the_exact_posterior(k, tolerance, w):
     m, V = problem(k, k)
     mu, C, _, log_z = fixed_point(m, V, w)
     z = np.random.default_rng(1).multivariate_normal(m, V, 400_000)
@@ -64,7 +60,7 @@ def test_one_choice_has_the_moments_of_the_exact_posterior(k: int, tolerance: fl
 
 
 @pytest.mark.parametrize(("k", "w"), [(12, 1.0), (4, 8.0)])
-def test_many_alternatives_and_heavy_weights_have_variational_sites(k: int, w: float) -> None:
+def test_many_alternatives_and_heavy_weights_have_variational_sites(k, w):
     m, V = problem(k, k, 1.2 / np.sqrt(k))
     mu, C, L, bound = fixed_point(m, V, w)
     mean, variance = of_pairs(mu, C)
@@ -80,7 +76,7 @@ def test_many_alternatives_and_heavy_weights_have_variational_sites(k: int, w: f
     assert bound == pytest.approx(w * value.sum() - divergence, abs=1e-5)
 
 
-def test_precisions_are_semi_definite_and_ignore_a_common_shift() -> None:
+def test_precisions_are_semi_definite_and_ignore_a_common_shift():
     for k in (3, 4, 7):
         L = fixed_point(*problem(k, k))[2]
         assert np.linalg.eigvalsh(L)[0] > -1e-9
@@ -92,7 +88,7 @@ def test_precisions_are_semi_definite_and_ignore_a_common_shift() -> None:
 
 
 @pytest.mark.parametrize("k", [3, 4, 5])
-def test_the_order_of_alternatives_changes_nothing(k: int) -> None:
+def test_the_order_of_alternatives_changes_nothing(k):
     m, V = problem(k, 3)
     order = np.concatenate([[0], np.random.default_rng(0).permutation(k - 1) + 1])
     one, other = fixed_point(m, V), fixed_point(m[order], V[np.ix_(order, order)])
@@ -100,7 +96,7 @@ def test_the_order_of_alternatives_changes_nothing(k: int) -> None:
     assert_allclose(one[2][np.ix_(order, order)], other[2], atol=1e-9)
 
 
-def test_sites_move_smoothly_where_all_utilities_are_as_uncertain() -> None:
+def test_sites_move_smoothly_where_all_utilities_are_as_uncertain():
     k = 12  # any rounding turns the directions of equal variances, so points must not turn with them
     m, stage = np.linspace(1.0, -1.0, k), np.zeros(k * (k - 1) // 2, dtype=np.int64)
     rng, y = np.random.default_rng(0), np.ones(k * (k - 1) // 2)
@@ -111,7 +107,7 @@ def test_sites_move_smoothly_where_all_utilities_are_as_uncertain() -> None:
         assert_allclose(one, other, atol=1e-7)
 
 
-def test_two_alternatives_are_a_logit() -> None:
+def test_two_alternatives_are_a_logit():
     mean, variance = np.array([0.3, -1.2, 2.0]), np.array([0.5, 2.0, 0.2])
     stage, y = np.arange(3), np.ones(3)
     value, first, second = ChoiceLikelihood(stage).expectation(y, mean, variance)
@@ -131,7 +127,7 @@ def test_two_alternatives_are_a_logit() -> None:
 
 
 @pytest.mark.parametrize(("k", "tolerance"), [(2, 0.001), (3, 0.002), (5, 0.006), (8, 0.006)])
-def test_expectations_have_the_derivatives_of_the_bound(k: int, tolerance: float) -> None:
+def test_expectations_have_the_derivatives_of_the_bound(k, tolerance):
     errors, (i, j) = [], pairs_of(k)
     for seed in range(8):
         m, V = problem(k, seed, 1.4 / np.sqrt(k))
@@ -150,7 +146,7 @@ def test_expectations_have_the_derivatives_of_the_bound(k: int, tolerance: float
     assert np.sqrt((np.square(errors).max(axis=2)).mean(axis=0)).max() < tolerance
 
 
-def test_equal_alternatives_and_combinations_of_others_are_no_fault() -> None:
+def test_equal_alternatives_and_combinations_of_others_are_no_fault():
     m = np.array([0.5, 0.5, -1.0, 0.2])
     X = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     stage, weight = np.zeros(6, dtype=np.int64), np.ones(6)
@@ -162,7 +158,7 @@ def test_equal_alternatives_and_combinations_of_others_are_no_fault() -> None:
 
 
 @pytest.mark.parametrize("coarse", [False, True])
-def test_points_have_the_moments_of_a_normal(*, coarse: bool) -> None:
+def test_points_have_the_moments_of_a_normal(*, coarse):
     nodes = nodes_of(8, coarse=coarse)
     for f in range(1, 9):
         for number in range(int(nodes.n_sets[f])):
@@ -172,7 +168,7 @@ def test_points_have_the_moments_of_a_normal(*, coarse: bool) -> None:
             assert_allclose((points * weight) @ points.T, np.eye(f), atol=1e-5)
 
 
-def test_exponentials_are_those_of_the_library() -> None:
+def test_exponentials_are_those_of_the_library():
     x = np.concatenate([-np.geomspace(1e-8, 39.0, 500), [0.0]])
     got = x.copy()
     compiled._exp(got)
@@ -182,7 +178,7 @@ def test_exponentials_are_those_of_the_library() -> None:
     assert_allclose(far, np.exp(-40.0), rtol=1e-6)
 
 
-def test_rows_of_choices() -> None:
+def test_rows_of_choices():
     stage = np.repeat([4, 7, 9], [3, 1, 6])
     starts = starts_of(stage)
     assert (starts.tolist(), sizes_of(starts).tolist()) == ([0, 3, 4, 10], [3, 2, 4])

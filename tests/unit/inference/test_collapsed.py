@@ -1,7 +1,5 @@
 """The collapsed bound as a function of sums: dense formulas, differences, several columns of targets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -16,14 +14,14 @@ RNG = np.random.default_rng(3)
 PHI, Y, R, BETA = RNG.standard_normal((30, 5)), RNG.standard_normal((30, 2)), RNG.uniform(0.0, 0.3, 30), 2.5
 
 
-def moments(phi=PHI, y=Y, r=R, weight=None) -> Moments:
+def moments(phi=PHI, y=Y, r=R, weight=None):
     w = np.ones(len(phi)) if weight is None else weight
     scaled = phi * w[:, None]
     prior = float(w @ (r + np.sum(phi**2, axis=1)))
     return Moments(phi.T @ scaled, scaled.T @ y, prior, float(w @ np.sum(y**2, axis=1)), float(w.sum()))
 
 
-def dense(beta=BETA) -> float:
+def dense(beta=BETA):
     covariance = PHI @ PHI.T + np.eye(30) / beta
     return sum(multivariate_normal.logpdf(column, cov=covariance) for column in Y.T) - beta * R.sum()
 

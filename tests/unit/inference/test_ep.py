@@ -1,7 +1,5 @@
 """Expectation propagation: exact for one observation, one fixed point, sound cavities, true gradients."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The posterior that is conjugate to sites, against dense algebra."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

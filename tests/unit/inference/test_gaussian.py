@@ -1,7 +1,5 @@
 """Mini-batches of Gaussian observations: sums in place of moments, the same steps and the exact bound."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -36,12 +34,7 @@ def make(seed, n=12, m=4, scale=1.0):
 
 
 @examples(30)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    size=st.integers(1, 12),
-    rho=st.floats(1e-3, 1.0),
-    scale=st.floats(0.1, 10.0),
-)
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 12), rho=st.floats(1e-3, 1.0), scale=st.floats(0.1, 10.0))
 def test_a_step_is_that_of_the_engine(seed, size, rho, scale):
     rng, problem, state = make(seed, scale=scale)
     batch = problem.batch(rng.permutation(12)[:size])

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -264,7 +262,7 @@ def test_the_limit_of_rhat_is_that_of_one_in_a_thousand():
         assert rhat_limit(1, n_draws, tau) == pytest.approx(np.sqrt(1.0 + tau / half * quantile))
 
 
-def test_after_forty_sweeps_chance_explains_no_rhat_above_two() -> None:
+def test_after_forty_sweeps_chance_explains_no_rhat_above_two():
     assert rhat_limit(1, 20, 8.0) > 2.0
     assert warning_limit(1, 39, 20, 8.0) == rhat_limit(1, 20, 8.0)
     assert warning_limit(1, 40, 20, 8.0) == 2.0

@@ -1,7 +1,5 @@
 """The one L-BFGS-B loop."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The Laplace approximation: at the mode, monotone, with true gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Problems with products: moments and bound written out, steps that never lower it, mini-batches of whole clusters."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """Rescaling of a product: projections stay, the bound is at its best along v -> c v, w -> w / c."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

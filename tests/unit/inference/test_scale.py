@@ -1,7 +1,5 @@
 """The inverse scale: conjugate and stationary."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Full passes over shards: the sums of a problem in one piece, the same bits wherever equal shards are."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Site rules: what each of them takes from the likelihood."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The mode of the softmax: gradients, the conditions of an optimum, two classes as one difference."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose
 

@@ -1,7 +1,5 @@
 """Sums over rows that are elsewhere: the bound, its gradient and its curvature of a problem that holds its rows."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF
@@ -30,7 +28,7 @@ def collect(template, state):
 SUMMED = SummedProblem.from_template(empty_problem(BASIS, PairwiseProbit()), collect)
 
 
-def test_a_problem_of_sums_is_that_of_its_rows() -> None:
+def test_a_problem_of_sums_is_that_of_its_rows():
     root = _rng.normal(size=(7, 7))
     state = svi.State({"f": DenseBlock(root @ root.T + np.eye(7), _rng.normal(size=7))}, {"f": FixedScale(1.0)})
     wanted, evaluation = PROBLEM.evaluate(state), SUMMED.evaluate(state)
@@ -43,7 +41,7 @@ def test_a_problem_of_sums_is_that_of_its_rows() -> None:
         gram += 1.0
 
 
-def test_the_loop_takes_one_round_a_pass() -> None:
+def test_the_loop_takes_one_round_a_pass():
     rounds = []
 
     def counted(template, state):

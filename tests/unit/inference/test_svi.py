@@ -1,7 +1,5 @@
 """The one natural-gradient loop: monotone bound, stationary ends, schedule, and events."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What the hyper-parameters of a kernel from a file must be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as sk

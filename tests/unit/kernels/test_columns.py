@@ -1,7 +1,5 @@
 """Kernels on some of the columns: the same numbers as the inner kernel at those columns, however they are named."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

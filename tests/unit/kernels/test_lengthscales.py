@@ -1,7 +1,5 @@
 """The median heuristic and its fallbacks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

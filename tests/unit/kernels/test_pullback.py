@@ -1,7 +1,5 @@
 """Kernel values with the way back: equal to the other functions of this package, and to differences in the points."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """Values: against scikit-learn, at the extremes, and under the invariances of the models."""
 
-from __future__ import annotations
-
 import json
 import warnings
 

@@ -1,7 +1,5 @@
 """Poisson, negative binomial and Student's t: the conformance kit, and what is their own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -133,13 +131,13 @@ def test_means_that_no_float_holds_are_capped_in_silence():
 
 
 @pytest.mark.parametrize(("df", "variance"), [(1.9, np.inf), (2.0, np.inf), (2.5, 5.0 * 4.0), (4.0, 2.0 * 4.0)])
-def test_the_variance_of_a_t_distribution_is_finite_beyond_two_degrees(df: float, variance: float) -> None:
+def test_the_variance_of_a_t_distribution_is_finite_beyond_two_degrees(df, variance):
     got = StudentT(2.0, df).predictive_variance(np.zeros(2), np.array([0.0, 3.0]))
     np.testing.assert_allclose(got, [variance, variance + 3.0])
 
 
 @pytest.mark.parametrize("shift", [-3000.0, 0.0, 3000.0])
-def test_the_rate_of_a_poisson_is_finite_and_right_however_far_q_is(shift: float) -> None:
+def test_the_rate_of_a_poisson_is_finite_and_right_however_far_q_is(shift):
     mu, v, weight = np.array([0.1, -0.4, 0.3]), np.full(3, 0.2), np.array([1.0, 2.0, 0.0])
     y = np.array([4.0, 1.0, 9.0])
     expected = np.log(6.0) - np.log(weight @ np.exp(mu + 0.5 * v)) - shift
@@ -149,7 +147,7 @@ def test_the_rate_of_a_poisson_is_finite_and_right_however_far_q_is(shift: float
 
 
 @pytest.mark.parametrize("shift", [-6.0, 0.0, 6.0])
-def test_a_negative_binomial_is_learnt_from_a_bad_start(shift: float) -> None:
+def test_a_negative_binomial_is_learnt_from_a_bad_start(shift):
     y, mu = RNG.negative_binomial(2.0, 0.3, 400).astype(float), np.full(400, shift)
     likelihood = NegativeBinomial(1.0, 1e-4)
     for _ in range(10):

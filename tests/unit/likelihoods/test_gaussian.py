@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,12 +13,12 @@ POSITIVE = st.floats(1e-3, 1e3)
 
 
 @given(y=REAL, z=REAL, beta=POSITIVE)
-def test_log_prob_is_the_normal_density(y: float, z: float, beta: float) -> None:
+def test_log_prob_is_the_normal_density(y, z, beta):
     assert_allclose(Gaussian(beta).log_prob(y, z), norm.logpdf(y, z, beta**-0.5), rtol=1e-10, atol=1e-12)
 
 
 @given(y=REAL, mu=REAL, v=st.floats(0.0, 1e3), beta=POSITIVE)
-def test_the_site_of_an_observation_is_the_observation(y: float, mu: float, v: float, beta: float) -> None:
+def test_the_site_of_an_observation_is_the_observation(y, mu, v, beta):
     # docs/maths section 11: w = beta and t = y, whatever q is.
     _, d_mu, d_v = Gaussian(beta).expectation(y, mu, v)
     weight = -2.0 * d_v
@@ -28,7 +26,7 @@ def test_the_site_of_an_observation_is_the_observation(y: float, mu: float, v: f
     assert_allclose(weight * mu + d_mu, beta * y, rtol=1e-9, atol=1e-9 * beta)
 
 
-def test_prediction_is_a_copy_of_the_mean() -> None:
+def test_prediction_is_a_copy_of_the_mean():
     mu = np.array([1.0, 2.0])
     predicted = Gaussian().predict(mu, 3.0)
     assert_array_equal(predicted, mu)
@@ -36,6 +34,6 @@ def test_prediction_is_a_copy_of_the_mean() -> None:
 
 
 @pytest.mark.parametrize("precision", [0.0, -1.0, np.nan, np.inf])
-def test_precision_must_be_positive_and_finite(precision: float) -> None:
+def test_precision_must_be_positive_and_finite(precision):
     with pytest.raises(DataError, match="precision must be a positive finite number; got"):
         Gaussian(precision)

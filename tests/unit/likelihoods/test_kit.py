@@ -1,7 +1,5 @@
 """Every likelihood keeps the promises of the exported kit, and the kit notices those that do not."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +18,12 @@ LIKELIHOODS = [PairwiseProbit(), PairwiseLogit(), Gaussian(), Gaussian(precision
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
 @examples(5)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_conforms(likelihood, seed: int) -> None:
+def test_conforms(likelihood, seed):
     check_likelihood(likelihood, seed=seed)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
-def test_conforms_for_given_observations(likelihood) -> None:
+def test_conforms_for_given_observations(likelihood):
     check_likelihood(likelihood, y=[0.0, 1.0, 0.25, 1.0])
 
 
@@ -46,7 +44,7 @@ class Careless(PairwiseProbit):
 
 
 class Forgetful(PairwiseProbit):
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other):
         return self is other
 
     __hash__ = object.__hash__
@@ -55,7 +53,7 @@ class Forgetful(PairwiseProbit):
 @pytest.mark.parametrize(
     ("mutant", "complaint"), [(FlooredTail(), "derivatives: first"), (Forgetful(), "differs from its own copy")]
 )
-def test_notices_a_broken_likelihood(mutant, complaint: str) -> None:
+def test_notices_a_broken_likelihood(mutant, complaint):
     with pytest.raises(AssertionError, match=complaint):
         check_likelihood(mutant, seed=1)
 
@@ -122,7 +120,7 @@ def to_the_left(part):
         ("expectation", of_one, "_check_pair_soft_labels", "not linear"),
     ],
 )
-def test_each_check_notices_its_fault(method, change, check, complaint) -> None:
+def test_each_check_notices_its_fault(method, change, check, complaint):
     def faulty(self, *args):
         return change(getattr(PairwiseLogit, method)(self, *args), *args)
 
@@ -134,12 +132,12 @@ def test_each_check_notices_its_fault(method, change, check, complaint) -> None:
         check_of_kit(type("Faulty", (PairwiseLogit,), {method: faulty})(), y, rng)
 
 
-def test_notices_changed_arguments() -> None:
+def test_notices_changed_arguments():
     # Where arguments are read-only numpy itself complains; a mean given as a writable array is changed for good.
     with pytest.raises((AssertionError, ValueError)):
         check_likelihood(Careless())
 
 
-def test_refuses_what_is_no_likelihood() -> None:
+def test_refuses_what_is_no_likelihood():
     with pytest.raises(AssertionError, match="is not a Likelihood"):
         check_likelihood("probit")

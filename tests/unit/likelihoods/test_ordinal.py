@@ -1,7 +1,5 @@
 """Ordered levels."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -23,21 +21,21 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @st.composite
-def ordinals(draw, max_levels: int = 6, smallest_gap: float = 0.05) -> OrdinalProbit:
+def ordinals(draw, max_levels=6, smallest_gap=0.05):
     """Two levels and more, with thresholds near 0 and any noise that the quadrature is made for."""
     gaps = draw(st.lists(st.floats(smallest_gap, 3.0), max_size=max_levels - 2))
     first = draw(st.floats(-3.0, 1.0))
     return OrdinalProbit(tuple(first + np.cumsum([0.0, *gaps])), draw(st.floats(0.4, 2.5)))
 
 
-def observations(likelihood: OrdinalProbit, seed: int, n: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def observations(likelihood, seed, n=12):
     """Levels, means and variances."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, likelihood.n_levels, n).astype(float)
     return y, rng.uniform(-4.0, 4.0, n), np.exp(rng.uniform(-3.0, 1.5, n))
 
 
-def in_theta(likelihood: OrdinalProbit, function, h: float = 1e-3) -> np.ndarray:
+def in_theta(likelihood, function, h=1e-3):
     """Fourth-order central differences of function(likelihood) in theta, first axis."""
     out = []
     for step in h * np.eye(likelihood.n_levels):
@@ -49,7 +47,7 @@ def in_theta(likelihood: OrdinalProbit, function, h: float = 1e-3) -> np.ndarray
 # ----------------------------------------------------------------------------------------------------- all likelihoods
 @examples(15)
 @given(ordinals(smallest_gap=0.01), seeds)
-def test_conforms(likelihood: OrdinalProbit, seed: int) -> None:
+def test_conforms(likelihood, seed):
     # Steps of the kit's differences are 0.01: the noise must not be much smaller than 1.
     likelihood = OrdinalProbit(likelihood.thresholds, max(likelihood.noise, 0.7))
     check_likelihood(likelihood, y=np.random.default_rng(seed).integers(0, likelihood.n_levels, 16), seed=seed)
@@ -57,7 +55,7 @@ def test_conforms(likelihood: OrdinalProbit, seed: int) -> None:
 
 # ------------------------------------------------------------------------------------------------------- special cases
 @given(st.floats(-3.0, 3.0), st.floats(0.3, 3.0), seeds)
-def test_two_levels_are_the_probit(b: float, noise: float, seed: int) -> None:
+def test_two_levels_are_the_probit(b, noise, seed):
     likelihood, probit = OrdinalProbit((b,), noise), PairwiseProbit()
     y, mu, v = observations(likelihood, seed)
     at, spread = (mu - b) / noise, v / noise**2
@@ -69,7 +67,7 @@ def test_two_levels_are_the_probit(b: float, noise: float, seed: int) -> None:
 
 
 @given(st.floats(0.01, 3.0), seeds)
-def test_three_symmetric_levels_are_ties(b: float, seed: int) -> None:
+def test_three_symmetric_levels_are_ties(b, seed):
     likelihood, ties = OrdinalProbit((-b, b)), PairwiseProbitTies(b)
     y, mu, v = observations(likelihood, seed)
     assert_allclose(likelihood.derivatives(y, mu), ties.derivatives(0.5 * y, mu), rtol=1e-11, atol=1e-11)
@@ -79,7 +77,7 @@ def test_three_symmetric_levels_are_ties(b: float, seed: int) -> None:
 
 
 @given(ordinals(), st.floats(-5.0, 5.0), seeds)
-def test_a_shift_of_thresholds_and_z_changes_nothing(likelihood: OrdinalProbit, shift: float, seed: int) -> None:
+def test_a_shift_of_thresholds_and_z_changes_nothing(likelihood, shift, seed):
     moved = OrdinalProbit(tuple(np.array(likelihood.thresholds) + shift), likelihood.noise)
     y, mu, v = observations(likelihood, seed)
     for name in ("expectation", "tilted"):
@@ -89,7 +87,7 @@ def test_a_shift_of_thresholds_and_z_changes_nothing(likelihood: OrdinalProbit, 
 
 
 @given(ordinals(), seeds)
-def test_the_scale_is_a_unit(likelihood: OrdinalProbit, seed: int) -> None:
+def test_the_scale_is_a_unit(likelihood, seed):
     bigger = OrdinalProbit(tuple(3.0 * np.array(likelihood.thresholds)), 3.0 * likelihood.noise)
     y, mu, v = observations(likelihood, seed)
     assert_allclose(bigger.expectation(y, 3.0 * mu, 9.0 * v)[0], likelihood.expectation(y, mu, v)[0], rtol=1e-9)
@@ -98,7 +96,7 @@ def test_the_scale_is_a_unit(likelihood: OrdinalProbit, seed: int) -> None:
 
 # ------------------------------------------------------------------------------------------------------- probabilities
 @given(ordinals(), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5), st.floats(0.0, 1e4))
-def test_probabilities_add_up(likelihood: OrdinalProbit, mu: list[float], v: float) -> None:
+def test_probabilities_add_up(likelihood, mu, v):
     p = likelihood.probabilities(mu, v)
     assert p.shape == (len(mu), likelihood.n_levels)
     assert np.all(p >= 0.0)
@@ -107,7 +105,7 @@ def test_probabilities_add_up(likelihood: OrdinalProbit, mu: list[float], v: flo
 
 
 @given(ordinals(), seeds)
-def test_probabilities_are_those_of_log_prob_and_tilted(likelihood: OrdinalProbit, seed: int) -> None:
+def test_probabilities_are_those_of_log_prob_and_tilted(likelihood, seed):
     _, mu, v = observations(likelihood, seed)
     levels = np.arange(likelihood.n_levels)
     assert_allclose(likelihood.probabilities(mu, 0.0), np.exp(likelihood.log_prob(levels, mu[:, None])), 1e-11, 1e-300)
@@ -116,7 +114,7 @@ def test_probabilities_are_those_of_log_prob_and_tilted(likelihood: OrdinalProbi
 
 
 @given(ordinals(), seeds, st.data())
-def test_merging_neighbours_adds_their_probabilities(likelihood: OrdinalProbit, seed: int, data) -> None:
+def test_merging_neighbours_adds_their_probabilities(likelihood, seed, data):
     b = list(likelihood.thresholds)
     gone = data.draw(st.integers(0, len(b) - 1))
     _, mu, v = observations(likelihood, seed)
@@ -129,7 +127,7 @@ def test_merging_neighbours_adds_their_probabilities(likelihood: OrdinalProbit, 
     assert_allclose(merged, np.delete(p, gone + 1, axis=1), rtol=1e-9, atol=1e-14)
 
 
-def test_higher_means_make_higher_levels() -> None:
+def test_higher_means_make_higher_levels():
     likelihood, mu = OrdinalProbit((-2.0, -0.5, 0.1, 1.7), 0.6), np.linspace(-8.0, 8.0, 400)
     above = np.cumsum(likelihood.probabilities(mu, 0.4)[:, ::-1], axis=1)[:, :-1]
     assert np.all(np.diff(above, axis=0) >= -1e-15)
@@ -139,13 +137,8 @@ def test_higher_means_make_higher_levels() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ extremes
-@given(
-    st.floats(-1e6, 1e6),
-    st.floats(1e-9, 1e3),
-    st.floats(-10.0, 10.0),
-    st.floats(1e-2, 1e2),
-)
-def test_everything_is_finite(z: float, gap: float, b: float, noise: float) -> None:
+@given(st.floats(-1e6, 1e6), st.floats(1e-9, 1e3), st.floats(-10.0, 10.0), st.floats(1e-2, 1e2))
+def test_everything_is_finite(z, gap, b, noise):
     likelihood = OrdinalProbit((b, b + gap, b + 2.0 * gap), noise)
     y = np.arange(4.0)
     for method in ("expectation", "tilted", "theta_expectation", "theta_tilted"):
@@ -159,7 +152,7 @@ def test_everything_is_finite(z: float, gap: float, b: float, noise: float) -> N
 
 
 @pytest.mark.parametrize("gap", [np.spacing(1.0), 1e-14, 1e-8])
-def test_the_narrowest_bands_are_a_density(gap: float) -> None:
+def test_the_narrowest_bands_are_a_density(gap):
     z = np.array([-1e6, -30.0, -1.0, 0.9, 3.0, 1e3])
     value, first, second = OrdinalProbit((1.0, 1.0 + gap)).derivatives(1.0, z)
     width = (1.0 + gap) - 1.0
@@ -171,7 +164,7 @@ def test_the_narrowest_bands_are_a_density(gap: float) -> None:
 
 
 @given(st.floats(-60.0, 60.0), st.floats(-6.0, 3.0))
-def test_bands_are_differences_of_the_distribution_function(middle: float, log_width: float) -> None:
+def test_bands_are_differences_of_the_distribution_function(middle, log_width):
     width = 10.0**log_width
     terms = band(np.array([middle]), width)
     # The ends hold fewer digits than middle and width.
@@ -185,7 +178,7 @@ def test_bands_are_differences_of_the_distribution_function(middle: float, log_w
     assert_allclose(identity[0], -terms.bend[0], rtol=1e-10, atol=1e-10)
 
 
-def test_all_data_in_one_level() -> None:
+def test_all_data_in_one_level():
     y, mu, v, weight = np.full(5, 2.0), np.linspace(-1.0, 1.0, 5), np.ones(5), np.ones(5)
     for r in (3, 5):
         likelihood = OrdinalProbit.start(y, r)
@@ -195,7 +188,7 @@ def test_all_data_in_one_level() -> None:
 
 # ------------------------------------------------------------------------------------------------------ own parameters
 @given(ordinals())
-def test_theta_goes_there_and_back(likelihood: OrdinalProbit) -> None:
+def test_theta_goes_there_and_back(likelihood):
     again = likelihood.with_theta(likelihood.theta)
     assert likelihood.theta.shape == (likelihood.n_levels,)
     assert_allclose(again.thresholds, likelihood.thresholds, rtol=1e-12, atol=1e-12)
@@ -203,7 +196,7 @@ def test_theta_goes_there_and_back(likelihood: OrdinalProbit) -> None:
 
 
 @given(ordinals(), seeds)
-def test_derivatives_in_theta(likelihood: OrdinalProbit, seed: int) -> None:
+def test_derivatives_in_theta(likelihood, seed):
     y, mu, v = observations(likelihood, seed)
     for k, got in enumerate(likelihood.theta_derivatives(y, mu)):
         wanted = in_theta(likelihood, lambda at, k=k: at.derivatives(y, mu)[k])
@@ -213,7 +206,7 @@ def test_derivatives_in_theta(likelihood: OrdinalProbit, seed: int) -> None:
 
 
 @given(ordinals(), seeds)
-def test_derivatives_of_the_expectation_in_theta(likelihood: OrdinalProbit, seed: int) -> None:
+def test_derivatives_of_the_expectation_in_theta(likelihood, seed):
     y, mu, v = observations(likelihood, seed)
     # A step in the noise may change the quadrature rule: a longer step divides that by more.
     wanted = in_theta(likelihood, lambda at: at.expectation(y, mu, v)[0], h=5e-3)
@@ -224,7 +217,7 @@ def test_derivatives_of_the_expectation_in_theta(likelihood: OrdinalProbit, seed
 
 
 @given(ordinals(), seeds)
-def test_derivatives_in_the_concave_parameters(likelihood: OrdinalProbit, seed: int) -> None:
+def test_derivatives_in_the_concave_parameters(likelihood, seed):
     y, mu, v = observations(likelihood, seed)
     # At a point: a step in the noise would change the quadrature rule.
     v = np.zeros_like(v)
@@ -232,7 +225,7 @@ def test_derivatives_in_the_concave_parameters(likelihood: OrdinalProbit, seed: 
     # In units of the narrowest gap: of that the derivatives are homogeneous functions.
     h = 1e-3 * min(0.1, float(np.min(np.diff(likelihood.thresholds), initial=np.inf)) / s)
 
-    def at(step: np.ndarray) -> tuple[float, np.ndarray]:
+    def at(step):
         inverse, *b = np.concatenate([[1.0], np.array(likelihood.thresholds) / s]) + step
         moved = OrdinalProbit(tuple(np.array(b) * s / inverse), s / inverse)
         value, gradient, _ = moved._derivatives_of(moved._sums(y.astype(int), mu, v, weight))
@@ -251,7 +244,7 @@ def test_derivatives_in_the_concave_parameters(likelihood: OrdinalProbit, seed: 
 
 @examples(15)
 @given(ordinals(max_levels=5), st.floats(0.0, 0.5), seeds)
-def test_learning_never_lowers_the_objective(likelihood: OrdinalProbit, spread: float, seed: int) -> None:
+def test_learning_never_lowers_the_objective(likelihood, spread, seed):
     rng = np.random.default_rng(seed)
     y, mu, _ = observations(likelihood, seed, n=40)
     v, weight = np.full(40, spread), rng.integers(0, 3, 40).astype(float)
@@ -264,7 +257,7 @@ def test_learning_never_lowers_the_objective(likelihood: OrdinalProbit, spread: 
 
 @examples(15)
 @given(ordinals(max_levels=5, smallest_gap=0.3), seeds)
-def test_learning_finds_the_parameters(truth: OrdinalProbit, seed: int) -> None:
+def test_learning_finds_the_parameters(truth, seed):
     rng, n = np.random.default_rng(seed), 1500
     mu = rng.uniform(-5.0, 5.0, n)
     y = np.searchsorted(truth.thresholds, mu + truth.noise * rng.normal(size=n)).astype(float)
@@ -282,7 +275,7 @@ def test_learning_finds_the_parameters(truth: OrdinalProbit, seed: int) -> None:
 
 
 @given(ordinals(), seeds)
-def test_the_augmented_bound(likelihood: OrdinalProbit, seed: int) -> None:
+def test_the_augmented_bound(likelihood, seed):
     y, mu, v = observations(likelihood, seed)
     value, d_mu, d_v = likelihood.augmented(y, mu, v)
     assert np.all(value <= likelihood.expectation(y, mu, v)[0] + 1e-9)
@@ -296,7 +289,7 @@ def test_the_augmented_bound(likelihood: OrdinalProbit, seed: int) -> None:
 
 @given(ordinals(), seeds)
 @example(OrdinalProbit(thresholds=(0.0, 1.125), noise=0.40625), 0)  # a level 12 deviations away
-def test_the_augmented_bound_is_that_of_independent_noisy_scores(likelihood: OrdinalProbit, seed: int) -> None:
+def test_the_augmented_bound_is_that_of_independent_noisy_scores(likelihood, seed):
     """Its q: z ~ N(mu, v) and, independent of it, h ~ N(mu, noise^2) cut off at the level's thresholds."""
     y, mu, v = observations(likelihood, seed, 3)
     edges, s = np.array([-np.inf, *likelihood.thresholds, np.inf]), likelihood.noise
@@ -310,7 +303,7 @@ def test_the_augmented_bound_is_that_of_independent_noisy_scores(likelihood: Ord
 
 
 @given(ordinals(), seeds)
-def test_thresholds_are_learnt_alone(likelihood: OrdinalProbit, seed: int) -> None:
+def test_thresholds_are_learnt_alone(likelihood, seed):
     y, mu, v = observations(likelihood, seed, 60)
     weight = np.random.default_rng(seed).uniform(0.5, 2.0, y.size)
     learnt, before = likelihood, weight @ likelihood.augmented(y, mu, v)[0]
@@ -325,7 +318,7 @@ def test_thresholds_are_learnt_alone(likelihood: OrdinalProbit, seed: int) -> No
         assert_allclose(slope[1:], 0.0, atol=1e-3 * abs(before))
 
 
-def test_levels_absent_keep_their_place() -> None:
+def test_levels_absent_keep_their_place():
     y = np.array([1.0, 1.0, 1.0, 4.0, 4.0, 1.0, 4.0])
     mu, v, weight = np.array([-1.0, -0.2, 0.3, -0.3, 0.0, 1.0, 2.0]), np.full(7, 0.1), np.ones(7)
     start = OrdinalProbit.start(y, 7)
@@ -341,7 +334,7 @@ def test_levels_absent_keep_their_place() -> None:
     assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
 
 
-def test_weight_zero_is_absence() -> None:
+def test_weight_zero_is_absence():
     rng = np.random.default_rng(0)
     y, mu = rng.integers(0, 4, 60).astype(float), rng.normal(size=60)
     weight, v = (y != 2.0).astype(float), np.full(60, 0.2)
@@ -352,7 +345,7 @@ def test_weight_zero_is_absence() -> None:
 
 
 @given(st.integers(2, 8), seeds)
-def test_start_reproduces_the_frequencies(r: int, seed: int) -> None:
+def test_start_reproduces_the_frequencies(r, seed):
     rng = np.random.default_rng(seed)
     y, weight = rng.integers(0, r, 50), rng.integers(0, 4, 50)
     start = OrdinalProbit.start(y, r, weight)
@@ -362,7 +355,7 @@ def test_start_reproduces_the_frequencies(r: int, seed: int) -> None:
     assert start == OrdinalProbit.start(np.repeat(y, weight), r)
 
 
-def test_start_with_many_observations_and_absent_levels_at_the_ends() -> None:
+def test_start_with_many_observations_and_absent_levels_at_the_ends():
     start = OrdinalProbit.start(np.full(1_000_000, 2.0), 5)
     assert np.all(np.diff(start.thresholds) > 0.0)
     assert_allclose(start.thresholds, -np.array(start.thresholds)[::-1], rtol=1e-9)
@@ -370,19 +363,19 @@ def test_start_with_many_observations_and_absent_levels_at_the_ends() -> None:
 
 # -------------------------------------------------------------------------------------------------------------- errors
 @pytest.mark.parametrize("thresholds", [(), (1.0, 1.0), (1.0, 0.0), (0.0, np.inf), (np.nan,), ((0.0,), (1.0,))])
-def test_thresholds_must_ascend(thresholds) -> None:
+def test_thresholds_must_ascend(thresholds):
     with pytest.raises(DataError, match="thresholds must be finite and strictly ascending"):
         OrdinalProbit(thresholds)
 
 
 @pytest.mark.parametrize("noise", [0.0, -1.0, np.nan, np.inf])
-def test_noise_must_be_positive(noise: float) -> None:
+def test_noise_must_be_positive(noise):
     with pytest.raises(DataError, match="noise must be a positive finite number"):
         OrdinalProbit((0.0,), noise)
 
 
 @pytest.mark.parametrize("y", [3.0, -1.0, 0.5, np.nan])
-def test_levels_must_be_levels(y: float) -> None:
+def test_levels_must_be_levels(y):
     likelihood = OrdinalProbit((0.0, 1.0))
     for call in (
         lambda: likelihood.log_prob([1.0, y], 0.0),
@@ -394,20 +387,20 @@ def test_levels_must_be_levels(y: float) -> None:
             call()
 
 
-def test_other_clear_errors() -> None:
+def test_other_clear_errors():
     with pytest.raises(DataError, match=r"theta must have shape \(3,\); got \(2,\)"):
         OrdinalProbit((0.0, 1.0)).with_theta([0.0, 1.0])
     with pytest.raises(DataError, match="n_levels must be at least 2; got 1"):
         OrdinalProbit.start([0.0], 1)
 
 
-def test_thresholds_may_be_any_sequence() -> None:
+def test_thresholds_may_be_any_sequence():
     assert OrdinalProbit(np.array([0, 1])) == OrdinalProbit((0.0, 1.0))
     assert hash(OrdinalProbit([0, 1], 1)) == hash(OrdinalProbit((0.0, 1.0)))
 
 
 # ---------------------------------------------------------------------------------------------------------- references
-def test_one_observation_of_the_reference_file(shared) -> None:
+def test_one_observation_of_the_reference_file(shared):
     # gp_ordinal/README.md: with n = 1 EP is exact, and is one call of `tilted` at the prior N(0, 1).
     case = json.loads((shared / "reference" / "gp_ordinal" / "n1_r3.json").read_text("utf-8"))
     config, exact = case["config"], case["exact"]
@@ -433,7 +426,7 @@ def test_one_observation_of_the_reference_file(shared) -> None:
         ([9.0, 0.0, 0.0], 10.0, [0.0, 2.0]),
     ],
 )
-def test_steps_of_learning_leave_a_tenth(step: list[float], inverse: float, scaled: list[float]) -> None:
+def test_steps_of_learning_leave_a_tenth(step, inverse, scaled):
     now = OrdinalProbit((0.0, 4.0), 2.0)
     after = now._halved(np.array(step), -np.inf, lambda _: 0.0)
     assert after.noise == pytest.approx(2.0 / inverse)
@@ -443,7 +436,7 @@ def test_steps_of_learning_leave_a_tenth(step: list[float], inverse: float, scal
 
 
 @pytest.mark.parametrize(("n_halvings", "moves"), [(1, True), (3, True), (19, True), (20, False)])
-def test_steps_of_learning_are_halved_until_the_objective_is_as_large(n_halvings: int, *, moves: bool) -> None:
+def test_steps_of_learning_are_halved_until_the_objective_is_as_large(n_halvings, *, moves):
     now = OrdinalProbit((0.0, 4.0), 2.0)
     values = iter([-1.0] * n_halvings + [0.0])
     after = now._halved(np.array([0.0, 0.5, 0.5]), 0.0, lambda _: next(values))
@@ -452,11 +445,11 @@ def test_steps_of_learning_are_halved_until_the_objective_is_as_large(n_halvings
 
 
 @given(ordinals(), seeds)
-def test_thresholds_are_learnt_from_sums_over_parts(likelihood: OrdinalProbit, seed: int) -> None:
+def test_thresholds_are_learnt_from_sums_over_parts(likelihood, seed):
     y, mu, _ = observations(likelihood, seed, 60)
     weight = np.random.default_rng(seed).uniform(0.5, 2.0, y.size)
 
-    def objective(trial: OrdinalProbit) -> float:
+    def objective(trial):
         return float(weight @ trial.expectation(y, mu, 0.0)[0])
 
     wanted = likelihood.learnt_thresholds(y, mu, weight)
@@ -469,7 +462,7 @@ def test_thresholds_are_learnt_from_sums_over_parts(likelihood: OrdinalProbit, s
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
-def test_learning_ends_by_itself_whatever_the_unit_of_weights(unit: float) -> None:
+def test_learning_ends_by_itself_whatever_the_unit_of_weights(unit):
     rng = np.random.default_rng(0)
     mu, v, weight = rng.standard_normal(300), rng.uniform(0.1, 1.0, 300), rng.uniform(0.5, 2.0, 300)
     y = np.digitize(mu + rng.standard_normal(300), [-0.5, 0.6]).astype(float)
@@ -486,12 +479,12 @@ def test_learning_ends_by_itself_whatever_the_unit_of_weights(unit: float) -> No
     assert gain > 1.0
 
 
-def test_a_scale_is_drawn_with_the_thresholds() -> None:
+def test_a_scale_is_drawn_with_the_thresholds():
     rng = np.random.default_rng(0)
     z, level, scale = rng.normal(size=12), np.repeat([0, 1], 6), 1.0
     likelihood, draws = OrdinalProbit((0.3,), 0.8), []
 
-    def at(u: np.ndarray, scale: float) -> Projections:
+    def at(u, scale):
         now = scale * np.exp(u[0])  # whose prior is exponential
         return Projections(now * z, now * z[:, None], np.log(now) - now, np.array([1.0 - now]), np.array([now]))
 
@@ -513,7 +506,7 @@ def test_a_scale_is_drawn_with_the_thresholds() -> None:
     assert len(np.unique(draws[:, 1])) > 400
 
 
-def test_drawn_thresholds_have_their_posterior() -> None:
+def test_drawn_thresholds_have_their_posterior():
     rng = np.random.default_rng(0)
     z, level = rng.normal(size=12), np.repeat([0, 1, 3], 4)
     likelihood, draws, here = OrdinalProbit((-1.0, 0.0, 0.5), 0.8), [], Projections(z, np.empty((12, 0)))

@@ -1,7 +1,5 @@
 """A likelihood of one's own: two methods, and what follows from them by quadrature."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

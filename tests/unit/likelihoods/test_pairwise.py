@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -11,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 
 from skpref.exceptions import SkprefError
-from skpref.likelihoods import Gaussian, Likelihood, PairwiseLikelihood, PairwiseLogit, PairwiseProbit
+from skpref.likelihoods import Gaussian, PairwiseLikelihood, PairwiseLogit, PairwiseProbit
 from skpref.likelihoods.pairwise import beta_binomial_variance
 
 PROBIT, LOGIT = PairwiseProbit(), PairwiseLogit()
@@ -22,7 +20,7 @@ LABEL = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0.0, 1.0))
 class Reference:
     """One file of reference/gppl_probit, with the Gaussian algebra it leaves to the reader."""
 
-    def __init__(self, path) -> None:
+    def __init__(self, path):
         self.numbers = json.loads(path.read_text("utf-8"))
         config = self.config = self.numbers["config"]
         left, right = np.array(config["pairs"]).T
@@ -30,7 +28,7 @@ class Reference:
         self.differences = np.eye(len(config["X"]))[left] - np.eye(len(config["X"]))[right]
         self.prior = self.kernel("X", "X") / config["s"]
 
-    def kernel(self, rows: str, columns: str):
+    def kernel(self, rows, columns):
         a, b = np.array(self.config[rows]), np.array(self.config[columns])
         r = np.abs(a[:, None] - b) / np.array(self.config["lengthscales"])
         if self.config["kernel"] == "rbf":
@@ -54,17 +52,17 @@ class Reference:
 
 
 @pytest.fixture(params=["rbf_n4_p6", "matern32_product_n4_p6"])
-def reference(shared, request) -> Reference:
+def reference(shared, request):
     return Reference(shared / "reference" / "gppl_probit" / f"{request.param}.json")
 
 
 # ----------------------------------------------------------------------------------------------------------- reference
-def test_expected_log_likelihood_of_the_reference(reference: Reference) -> None:
+def test_expected_log_likelihood_of_the_reference(reference):
     value, _, _ = PROBIT.expectation(reference.y, *reference.dense_q())
     assert_allclose(value, reference.numbers["elbo_at_given_q"]["expected_loglik_terms"], rtol=1e-11)
 
 
-def test_expectation_and_derivatives_of_the_sparse_reference(reference: Reference) -> None:
+def test_expectation_and_derivatives_of_the_sparse_reference(reference):
     value, d_mu, d_v = PROBIT.expectation(reference.y, *reference.sparse_q())
     sparse = reference.numbers["sparse"]
     step = sparse["natural_gradient_step_exact_likelihood"]
@@ -73,7 +71,7 @@ def test_expectation_and_derivatives_of_the_sparse_reference(reference: Referenc
     assert_allclose(-2.0 * d_v, step["lam"], rtol=1e-9)
 
 
-def test_beta_binomial_variance_of_the_reference(reference: Reference) -> None:
+def test_beta_binomial_variance_of_the_reference(reference):
     _, v = reference.projections(np.zeros(4), reference.prior)
     wanted = reference.numbers["linearised_fixed_points"]["phi_beta_binomial"]
     assert_allclose(beta_binomial_variance(v), wanted["Q"], rtol=1e-12)
@@ -83,7 +81,7 @@ def test_beta_binomial_variance_of_the_reference(reference: Reference) -> None:
 
 # ------------------------------------------------------------------------------------------------------------ one pair
 @BOTH
-def test_one_comparison_with_a_symmetric_prior_has_log_one_half(likelihood) -> None:
+def test_one_comparison_with_a_symmetric_prior_has_log_one_half(likelihood):
     # Test programme G2.
     log_z, _, _ = likelihood.tilted([0.0, 1.0, 1.0], 0.0, [0.0, 2.0, 300.0])
     assert_allclose(log_z, np.log(0.5), rtol=1e-9)
@@ -91,8 +89,8 @@ def test_one_comparison_with_a_symmetric_prior_has_log_one_half(likelihood) -> N
 
 @pytest.mark.parametrize("mu", [-3.0, 0.4, 6.0])
 @pytest.mark.parametrize("v", [0.02, 0.9, 7.0])
-def test_logistic_prediction_against_adaptive_quadrature(mu: float, v: float) -> None:
-    def integrand(x: float) -> float:
+def test_logistic_prediction_against_adaptive_quadrature(mu, v):
+    def integrand(x):
         return np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi) / (1.0 + np.exp(-mu - np.sqrt(v) * x))
 
     wanted, _ = quad(integrand, -12.0, 12.0, epsabs=1e-13, epsrel=1e-13, limit=200)
@@ -101,7 +99,7 @@ def test_logistic_prediction_against_adaptive_quadrature(mu: float, v: float) ->
 
 @BOTH
 @given(v=st.floats(0.0, 100.0), mu=st.floats(-20.0, 20.0), step=st.floats(0.01, 5.0))
-def test_predictions_rise_with_the_mean_and_flatten_with_the_variance(likelihood, v, mu, step) -> None:
+def test_predictions_rise_with_the_mean_and_flatten_with_the_variance(likelihood, v, mu, step):
     p = float(likelihood.predict(mu, v))
     assert likelihood.predict(mu + step, v) >= p - 1e-9
     assert abs(likelihood.predict(mu, v + step) - 0.5) <= abs(p - 0.5) + 1e-9
@@ -110,12 +108,12 @@ def test_predictions_rise_with_the_mean_and_flatten_with_the_variance(likelihood
 # -------------------------------------------------------------------------------------------------------------- tilted
 # ---------------------------------------------------------------------------------------------------------- linearised
 @given(v=st.floats(0.0, 1e4))
-def test_beta_binomial_variance_is_a_variance_of_an_answer(v: float) -> None:
+def test_beta_binomial_variance_is_a_variance_of_an_answer(v):
     assert 0.0 < beta_binomial_variance(v) <= 0.25
 
 
 @given(y=LABEL, mu=st.floats(-100.0, 100.0), v=st.floats(0.0, 100.0), prior=st.floats(0.0, 100.0))
-def test_the_linearised_site_is_linear_in_the_label(y, mu, v, prior) -> None:
+def test_the_linearised_site_is_linear_in_the_label(y, mu, v, prior):
     won, lost, mixed = (np.array(PROBIT.linearised(label, mu, v, prior)) for label in (1.0, 0.0, y))
     assert_allclose(mixed, y * won + (1.0 - y) * lost, rtol=1e-12, atol=1e-12)
     weight, gradient = PROBIT.linearised(1.0 - y, -mu, v, prior)  # the sides exchanged
@@ -123,14 +121,14 @@ def test_the_linearised_site_is_linear_in_the_label(y, mu, v, prior) -> None:
 
 
 @given(y=LABEL, mu=st.floats(-100.0, 100.0), v=st.floats(0.0, 100.0), prior=st.floats(0.0, 100.0))
-def test_linearised_site_pulls_towards_the_answer(y, mu, v, prior) -> None:
+def test_linearised_site_pulls_towards_the_answer(y, mu, v, prior):
     weight, gradient = PROBIT.linearised(y, mu, v, prior)
     assert np.isfinite(weight)
     assert weight >= 0.0
     assert gradient * (y - PROBIT.predict(mu, v)) >= 0.0
 
 
-def test_linearised_matches_its_formula() -> None:
+def test_linearised_matches_its_formula():
     y, mu, v, prior = 1.0, 0.7, 0.5, 1.2
     z_hat = mu / np.sqrt(1.0 + v)
     g = np.exp(-0.5 * z_hat**2) / np.sqrt(2.0 * np.pi)
@@ -141,7 +139,7 @@ def test_linearised_matches_its_formula() -> None:
 
 
 @pytest.mark.parametrize("likelihood", [LOGIT, Gaussian()])
-def test_only_the_probit_can_be_linearised(likelihood: Likelihood) -> None:
+def test_only_the_probit_can_be_linearised(likelihood):
     with pytest.raises(SkprefError, match=f"{type(likelihood).__name__} has no linearised rule.*inference"):
         likelihood.linearised(1.0, 0.0, 1.0, 1.0)
 
@@ -150,7 +148,7 @@ def test_only_the_probit_can_be_linearised(likelihood: Likelihood) -> None:
 
 
 @BOTH
-def test_memory_does_not_hold_all_nodes(likelihood) -> None:
+def test_memory_does_not_hold_all_nodes(likelihood):
     tracemalloc = pytest.importorskip("tracemalloc")
     n = 200_000
     y, mu, v = np.ones(n), np.zeros(n), np.full(n, 4.0)
@@ -163,7 +161,7 @@ def test_memory_does_not_hold_all_nodes(likelihood) -> None:
     assert peak < 12 * y.nbytes
 
 
-def test_likelihoods_are_values() -> None:
+def test_likelihoods_are_values():
     assert PairwiseProbit() == PROBIT
     assert PROBIT != LOGIT
     assert repr(LOGIT) == "PairwiseLogit()"

@@ -1,7 +1,5 @@
 """The softmax: probabilities that sum to 1, also far from zero."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose
 from scipy.special import expit, log_softmax

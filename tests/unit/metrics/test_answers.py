@@ -1,7 +1,5 @@
 """Measures of three answers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -87,7 +85,7 @@ def test_searches_never_see_nan(scorer, words):
 
 
 @pytest.mark.parametrize(("off", "allowed"), [(0.9e-6, True), (1.1e-6, False), (-0.9e-6, True), (-1.1e-6, False)])
-def test_probabilities_may_miss_one_by_a_millionth(off: float, allowed: bool) -> None:
+def test_probabilities_may_miss_one_by_a_millionth(off, allowed):
     p = [[0.5 + off, 0.2, 0.3], [0.2, 0.2, 0.6]]
     if allowed:
         assert answers_log_loss([1.0, 0.0], p) == pytest.approx(-0.5 * np.log(0.5 * 0.6), abs=1e-5)

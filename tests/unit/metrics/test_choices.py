@@ -1,7 +1,5 @@
 """The log loss of choices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.metrics import log_loss
@@ -15,7 +13,7 @@ from skpref.metrics import choice_log_loss, choice_log_loss_scorer
 P = np.array([[0.5, 0.3, 0.2], [0.25, 0.25, 0.5], [1.0, 0.0, 0.0]])
 
 
-def test_it_is_the_log_loss_of_positions() -> None:
+def test_it_is_the_log_loss_of_positions():
     assert choice_log_loss([0, 2, 0], P) == pytest.approx(log_loss([0, 2, 0], P, labels=[0, 1, 2]))
     assert choice_log_loss([0, 2, 0], P, sample_weight=[1, 0, 0]) == pytest.approx(np.log(2.0))
     assert choice_log_loss([0, 2, 1], P) == pytest.approx((np.log(2.0) * 2 + 36.04) / 3, abs=1e-2)
@@ -31,12 +29,12 @@ def test_it_is_the_log_loss_of_positions() -> None:
         ([0, 1, 0], P, [0, 0, 0], "all weights are 0"),
     ],
 )
-def test_bad_input_is_refused(y: list[float], p: np.ndarray, weight: list[int] | None, text: str) -> None:
+def test_bad_input_is_refused(y, p, weight, text):
     with pytest.raises(DataError, match=text):
         choice_log_loss(y, p, sample_weight=weight)
 
 
-def test_the_scorer_takes_answers_of_all_forms() -> None:
+def test_the_scorer_takes_answers_of_all_forms():
     X = np.array([["a", "b", "c"], ["c", "a", "b"], ["b", "c", "a"]] * 5)
     model = GPPLClassifier().fit(X, np.array(["a", "a", "b"] * 5))
     wanted = -choice_log_loss(np.array([0, 1, 0] * 5), model.predict_proba(X))

@@ -1,7 +1,5 @@
 """Measures of ordered levels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -38,7 +36,7 @@ def ratings(draw):
 
 # ------------------------------------------------------------------------------------------------------------ rivals
 @given(ratings())
-def test_rivals_agree(case) -> None:
+def test_rivals_agree(case):
     r, true, predicted, _, weight = case
     assert_allclose(
         mean_zero_one_error(true, predicted, sample_weight=weight),
@@ -54,7 +52,7 @@ def test_rivals_agree(case) -> None:
 
 
 @given(ratings())
-def test_averaged_mae_is_a_mean_of_means(case) -> None:
+def test_averaged_mae_is_a_mean_of_means(case):
     r, true, predicted, _, weight = case
     errors = [
         np.average(np.abs(predicted - true)[true == k], weights=weight[true == k])
@@ -67,7 +65,7 @@ def test_averaged_mae_is_a_mean_of_means(case) -> None:
 
 
 @given(ratings())
-def test_ranked_probability_score_by_hand(case) -> None:
+def test_ranked_probability_score_by_hand(case):
     r, true, predicted, p, weight = case
     by_hand = 0.0
     for i in range(true.size):
@@ -81,7 +79,7 @@ def test_ranked_probability_score_by_hand(case) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_ranked_probability_score_of_two_levels_is_brier(seed: int) -> None:
+def test_ranked_probability_score_of_two_levels_is_brier(seed):
     rng = np.random.default_rng(seed)
     y, p = rng.integers(0, 2, 20), rng.random(20)
     for given_p in (p, np.column_stack([1.0 - p, p])):
@@ -89,12 +87,12 @@ def test_ranked_probability_score_of_two_levels_is_brier(seed: int) -> None:
 
 
 @given(ratings())
-def test_ranked_probability_score_is_proper(case) -> None:
+def test_ranked_probability_score_is_proper(case):
     # Its mean under p is least when p itself is what was predicted.
     r, _, _, p, _ = case
     truth, other = p[0], p[-1]
 
-    def mean_under_truth(q: np.ndarray) -> float:
+    def mean_under_truth(q):
         return ranked_probability_score(range(r), np.tile(q, (r, 1)), sample_weight=truth)
 
     assert mean_under_truth(truth) <= mean_under_truth(other) + 1e-14
@@ -103,7 +101,7 @@ def test_ranked_probability_score_is_proper(case) -> None:
 # ------------------------------------------------------------------------------------------------- names and weights
 @given(ratings(), st.randoms())
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-def test_levels_may_have_any_names(case, random) -> None:
+def test_levels_may_have_any_names(case, random):
     r, true, predicted, p, _ = case
     names = NAMES[:r].tolist()
     random.shuffle(names)
@@ -119,7 +117,7 @@ def test_levels_may_have_any_names(case, random) -> None:
 
 @given(ratings())
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-def test_weight_is_repetition(case) -> None:
+def test_weight_is_repetition(case):
     r, true, predicted, p, weight = case
     often = np.repeat(np.arange(true.size), weight)
     for metric in OF_LEVELS:
@@ -131,7 +129,7 @@ def test_weight_is_repetition(case) -> None:
 
 @given(ratings())
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-def test_reversed_order_is_the_same_error(case) -> None:
+def test_reversed_order_is_the_same_error(case):
     r, true, predicted, p, weight = case
     for metric in OF_LEVELS:
         turned = metric(r - 1 - true, r - 1 - predicted, sample_weight=weight)
@@ -140,7 +138,7 @@ def test_reversed_order_is_the_same_error(case) -> None:
     assert_allclose(turned, ranked_probability_score(true, p, labels=range(r)), rtol=1e-10, atol=1e-14)
 
 
-def test_ends_of_the_scales() -> None:
+def test_ends_of_the_scales():
     y = np.array([1, 2, 3, 3])
     for metric in OF_LEVELS[:3]:
         assert metric(y, y) == 0.0
@@ -154,7 +152,7 @@ def test_ends_of_the_scales() -> None:
 
 # -------------------------------------------------------------------------------------------------------------- scorers
 @pytest.mark.parametrize("named", [False, True])
-def test_scorers(named: bool) -> None:
+def test_scorers(named):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 2))
     y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=120), [-0.7, 0.7])
@@ -197,7 +195,7 @@ def test_scorers(named: bool) -> None:
         (np.array(["a", 1], dtype=object), [1, 2], None, "y_true must hold numbers only, or strings only"),
     ],
 )
-def test_clear_errors(metric, true, predicted, weight, message: str) -> None:
+def test_clear_errors(metric, true, predicted, weight, message):
     with pytest.raises(ValueError, match=message):
         metric(true, predicted, sample_weight=weight)
 
@@ -215,12 +213,12 @@ def test_clear_errors(metric, true, predicted, weight, message: str) -> None:
         ([1], [1], [1, 2, 1], "labels must be at least 2 different levels"),
     ],
 )
-def test_clear_errors_of_order(metric, true, predicted, labels, message: str) -> None:
+def test_clear_errors_of_order(metric, true, predicted, labels, message):
     with pytest.raises(DataError, match=message):
         metric(true, predicted, labels=labels)
 
 
-def test_strings_are_not_numbers() -> None:
+def test_strings_are_not_numbers():
     with pytest.raises(DataError, match="must both hold numbers, or both strings"):
         mean_zero_one_error(["1"], [1])
 
@@ -239,6 +237,6 @@ def test_strings_are_not_numbers() -> None:
         ([0], [[0.5, 0.5]] * 2, [0, 1], "inconsistent numbers of samples"),
     ],
 )
-def test_clear_errors_of_probabilities(y, p, labels, message: str) -> None:
+def test_clear_errors_of_probabilities(y, p, labels, message):
     with pytest.raises(ValueError, match=message):
         ranked_probability_score(y, p, labels=labels)

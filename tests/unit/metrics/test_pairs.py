@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import time
 
 import numpy as np
@@ -36,7 +34,7 @@ def counted_by_hand(true, score, group, weight):
 
 # ------------------------------------------------------------------------------------------------------------ rankings
 @given(items=graded_items())
-def test_concordance_counts_pairs(items) -> None:
+def test_concordance_counts_pairs(items):
     true, score, group, weight = items
     different, right = counted_by_hand(*items)
     if different > 0:
@@ -48,7 +46,7 @@ def test_concordance_counts_pairs(items) -> None:
 
 @given(items=graded_items())
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-def test_weight_is_repetition(items) -> None:
+def test_weight_is_repetition(items):
     true, score, group, weight = items
     if weight.any():
         repeated = [np.repeat(column, weight) for column in (true, score, group)]
@@ -57,13 +55,13 @@ def test_weight_is_repetition(items) -> None:
 
 @given(items=graded_items())
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-def test_turning_the_scores_turns_the_concordance(items) -> None:
+def test_turning_the_scores_turns_the_concordance(items):
     true, score, group, _ = items
     assert_allclose(concordance(true, -score, group), 1.0 - concordance(true, score, group), rtol=1e-12)
 
 
 @given(items=graded_items())
-def test_kendall_tau_is_scipys_tau_b(items) -> None:
+def test_kendall_tau_is_scipys_tau_b(items):
     true, score, _, _ = items
     if np.ptp(true) and np.ptp(score):
         assert_allclose(kendall_tau(true, score), kendalltau(true, score).statistic, rtol=1e-12, atol=1e-12)
@@ -72,7 +70,7 @@ def test_kendall_tau_is_scipys_tau_b(items) -> None:
             assert np.isnan(kendall_tau(true, score))
 
 
-def test_rankings_at_their_ends() -> None:
+def test_rankings_at_their_ends():
     scores = np.random.default_rng(0).random(100)
     assert concordance(scores, np.exp(scores)) == 1.0
     assert concordance(scores, -scores) == 0.0
@@ -81,11 +79,11 @@ def test_rankings_at_their_ends() -> None:
     assert kendall_tau(scores, -scores) == -1.0
 
 
-def test_groups_may_be_strings_in_any_order() -> None:
+def test_groups_may_be_strings_in_any_order():
     assert concordance([1, 2, 2, 1], [0, 1, 5, 9], qid=["b", "b", "a", "a"]) == 0.5
 
 
-def test_concordance_is_fast_for_many_items_and_many_groups() -> None:
+def test_concordance_is_fast_for_many_items_and_many_groups():
     rng = np.random.default_rng(0)
     true, score, group = rng.random(100_000), rng.random(100_000), rng.integers(0, 20_000, 100_000)
     start = time.process_time()
@@ -97,21 +95,21 @@ def test_concordance_is_fast_for_many_items_and_many_groups() -> None:
 
 # ------------------------------------------------------------------------------------------------------- probabilities
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 50))
-def test_cross_entropy_is_log_loss_for_hard_labels(seed: int, n: int) -> None:
+def test_cross_entropy_is_log_loss_for_hard_labels(seed, n):
     rng = np.random.default_rng(seed)
     y, p, weight = rng.integers(0, 2, n), rng.uniform(0.01, 0.99, n), rng.random(n)
     wanted = log_loss(y, p, sample_weight=weight, labels=[0, 1])
     assert_allclose(cross_entropy(y, p, sample_weight=weight), wanted, rtol=1e-10)
 
 
-def test_cross_entropy_of_soft_labels_is_linear_in_them() -> None:
+def test_cross_entropy_of_soft_labels_is_linear_in_them():
     p = np.array([0.2, 0.7])
     mixed = 0.3 * cross_entropy([1, 1], p) + 0.7 * cross_entropy([0, 0], p)
     assert_allclose(cross_entropy([0.3, 0.3], p), mixed, rtol=1e-14)
     assert_allclose(cross_entropy([0.5], [0.5]), np.log(2.0), rtol=1e-15)
 
 
-def test_cross_entropy_has_no_floor() -> None:
+def test_cross_entropy_has_no_floor():
     assert cross_entropy([1.0, 0.0], [1.0, 0.0]) == 0.0
     assert cross_entropy([1.0, 1.0], [0.0, 0.9]) == np.inf
     assert np.isfinite(cross_entropy([1.0, 1.0], [0.0, 0.9], sample_weight=[0.0, 1.0]))
@@ -119,14 +117,14 @@ def test_cross_entropy_has_no_floor() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_pair_accuracy_is_accuracy_without_the_ties(seed: int) -> None:
+def test_pair_accuracy_is_accuracy_without_the_ties(seed):
     rng = np.random.default_rng(seed)
     y, p = rng.choice([0.0, 0.2, 0.5, 1.0], 40), rng.random(40)
     kept = y != 0.5
     assert_allclose(pair_accuracy(y, p), accuracy_score(y[kept] > 0.5, p[kept] > 0.5), rtol=1e-14)
 
 
-def test_pair_accuracy_counts_undecided_half_and_weighs() -> None:
+def test_pair_accuracy_counts_undecided_half_and_weighs():
     assert pair_accuracy([1, 0], [0.5, 0.5]) == 0.5
     assert pair_accuracy([1, 0], [0.9, 0.9], sample_weight=[3, 1]) == 0.75
     with pytest.warns(UndefinedMetricWarning, match="every label is a tie"):
@@ -134,7 +132,7 @@ def test_pair_accuracy_counts_undecided_half_and_weighs() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1), n_bins=st.integers(1, 30))
-def test_calibration_keeps_the_totals(seed: int, n_bins: int) -> None:
+def test_calibration_keeps_the_totals(seed, n_bins):
     rng = np.random.default_rng(seed)
     y, p = rng.random(60), np.concatenate([rng.random(58), [0.0, 1.0]])
     result = calibration(y, p, n_bins=n_bins)
@@ -146,7 +144,7 @@ def test_calibration_keeps_the_totals(seed: int, n_bins: int) -> None:
     assert_allclose(result.expected_calibration_error, result.count @ gaps / 60, rtol=1e-12)
 
 
-def test_calibration_of_the_truth_is_perfect() -> None:
+def test_calibration_of_the_truth_is_perfect():
     result = calibration([0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0])
     assert_array_equal(result.mean_observed, [0.0, 1.0])
     assert_array_equal(result.count, [2, 2])
@@ -172,12 +170,12 @@ def test_calibration_of_the_truth_is_perfect() -> None:
         ([1.0, 0.0], [0.5, 0.5], [np.inf, -np.inf], "Input sample_weight contains infinity"),
     ],
 )
-def test_clear_errors(metric, y, p, weight, message: str) -> None:
+def test_clear_errors(metric, y, p, weight, message):
     with pytest.raises(ValueError, match=message):
         metric(y, p, sample_weight=weight)
 
 
-def test_clear_errors_of_rankings() -> None:
+def test_clear_errors_of_rankings():
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         concordance([1, 2], [1, 2], qid=[0])
     with pytest.raises(ValueError, match="Input y_score contains NaN"):
@@ -192,7 +190,7 @@ def test_clear_errors_of_rankings() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-290, 1e-12, 1e290])
-def test_tiny_and_huge_weights_are_weights_like_others(scale: float) -> None:
+def test_tiny_and_huge_weights_are_weights_like_others(scale):
     rng = np.random.default_rng(0)
     y, p, weight = rng.random(60), rng.random(60), rng.integers(0, 4, 60).astype(float)
     plain, scaled = calibration(y, p, sample_weight=weight), calibration(y, p, sample_weight=scale * weight)
@@ -204,6 +202,6 @@ def test_tiny_and_huge_weights_are_weights_like_others(scale: float) -> None:
 
 
 @pytest.mark.parametrize("n", range(2, 40))
-def test_equal_and_opposite_rankings_are_at_the_ends_and_never_beyond(n: int) -> None:
+def test_equal_and_opposite_rankings_are_at_the_ends_and_never_beyond(n):
     assert 1.0 - 1e-15 < kendall_tau(np.arange(n), np.arange(n)) <= 1.0
     assert -1.0 <= kendall_tau(np.arange(n), -np.arange(n)) < -1.0 + 1e-15

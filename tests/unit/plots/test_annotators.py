@@ -1,7 +1,5 @@
 """Annotators, drawn."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -13,7 +11,7 @@ from skpref.plots import AnnotatorDisplay, offscreen_axes
 Text = pytest.importorskip("matplotlib.text").Text
 
 
-def test_annotators_from_estimator_and_from_their_report() -> None:
+def test_annotators_from_estimator_and_from_their_report():
     rng = np.random.default_rng(0)
     rows = np.array([(f"judge {u}", *rng.choice(5, 2, replace=False)) for u in range(4) for _ in range(5 + 3 * u)])
     y = (rows[:, 1].astype(int) > rows[:, 2].astype(int)).astype(float)
@@ -30,7 +28,7 @@ def test_annotators_from_estimator_and_from_their_report() -> None:
     assert one.ax_.get_ylim() == (0.0, 1.0)
 
 
-def test_intervals_of_annotators_reach_from_end_to_end() -> None:
+def test_intervals_of_annotators_reach_from_end_to_end():
     display = AnnotatorDisplay(["a", "b"], [2, 300], [0.9, 0.5], [0.7, 0.4], [0.95, 0.8], n_names=0)
     ax = display.plot(ax=offscreen_axes()).ax_
     bars = ax.containers[0][2][0].get_segments()
@@ -40,14 +38,14 @@ def test_intervals_of_annotators_reach_from_end_to_end() -> None:
     assert not ax.texts
 
 
-def test_a_mean_outside_its_interval_is_drawn_all_the_same() -> None:
+def test_a_mean_outside_its_interval_is_drawn_all_the_same():
     ax = AnnotatorDisplay(["x" * 90], [3], [0.5], [0.55], [0.6]).plot(ax=offscreen_axes()).ax_
     assert ax.containers[0][2][0].get_segments()[0][:, 1] == pytest.approx([0.5, 0.6])
     assert len(ax.texts[0].get_text()) == 30
     assert ax.get_xscale() == "linear"
 
 
-def test_names_that_have_no_room_are_left_out() -> None:
+def test_names_that_have_no_room_are_left_out():
     n = 200
     names, accuracy = [f"judge {k}" for k in range(n)], np.linspace(0.82, 0.85, n).tolist()
     shown = AnnotatorDisplay(names, [25.0] * n, accuracy, accuracy, accuracy, n).plot(ax=offscreen_axes())
@@ -61,7 +59,7 @@ def test_names_that_have_no_room_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("n", [5, 40, 200])
-def test_names_lie_beside_all_points(n: int) -> None:
+def test_names_lie_beside_all_points(n):
     rng = np.random.default_rng(n)
     accuracy, counts = rng.uniform(0.4, 0.95, n), rng.integers(1, 400, n)
     names = [f"annotator {k:03d} of a long name" for k in range(n)]

@@ -1,9 +1,6 @@
 """Where displays draw, and the names they show."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -23,21 +20,14 @@ from skpref.plots import (
 )
 from skpref.plots._base import shortened
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    import numpy as np
-
-pytest.importorskip("matplotlib")
-
-
-def test_saving_needs_no_pyplot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_needs_no_pyplot(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     BoundDisplay([-2.0, -1.0]).plot(ax=offscreen_axes()).figure_.savefig(tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_axes_a_figure_is_made() -> None:
+def test_without_axes_a_figure_is_made():
     import matplotlib.pyplot as plt
 
     display = BoundDisplay([-2.0, -1.0]).plot()
@@ -46,13 +36,13 @@ def test_without_axes_a_figure_is_made() -> None:
 
 
 @pytest.mark.parametrize("module", ["matplotlib.pyplot", "matplotlib.figure"])
-def test_the_extra_is_named(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extra_is_named(module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=r"skpref\[plots\]"):
         BoundDisplay([1.0]).plot(ax=None if module.endswith("pyplot") else offscreen_axes())
 
 
-def test_names_are_drawn_literally(tmp_path: Path) -> None:
+def test_names_are_drawn_literally(tmp_path):
     names = ["Juice $5 (\\50% off $2)", "a\nb\x1b", "$\\frac{$"]
     shown = ["Juice $5 (\\50% off $2)", "a\\nb\\x1b", "$\\frac{$"]
     ranked = RankingDisplay(names, [3.0, 2.0, 1.0], [0.1] * 3).plot(ax=offscreen_axes())
@@ -67,13 +57,11 @@ def test_names_are_drawn_literally(tmp_path: Path) -> None:
         display.figure_.savefig(tmp_path / "a.png")
 
 
-def test_pipelines_and_searches_are_drawn_and_others_refused(
-    comparisons: tuple[np.ndarray, np.ndarray], model: GPPLClassifier
-) -> None:
+def test_pipelines_and_searches_are_drawn_and_others_refused(comparisons, model):
     wraps = [make_pipeline(model), GridSearchCV(model, {"tol": [1e-3]}, cv=2).fit(*comparisons)]
     for wrapped in wraps:
         for display in (RankingDisplay, WinMatrixDisplay, BoundDisplay):
-            assert display.from_estimator(wrapped, ax=offscreen_axes()).ax_ is not None  # type: ignore[attr-defined]
+            assert display.from_estimator(wrapped, ax=offscreen_axes()).ax_ is not None
     with pytest.raises(DataError, match="a GPPLClassifier has no annotators, which this display draws"):
         AnnotatorDisplay.from_estimator(model)
     with pytest.raises(DataError, match="a LogisticRegression has no rank, which this display draws"):
@@ -82,6 +70,6 @@ def test_pipelines_and_searches_are_drawn_and_others_refused(
         BoundDisplay.from_estimator(GPPLClassifier())
 
 
-def test_long_names_keep_their_ends() -> None:
+def test_long_names_keep_their_ends():
     assert shortened("a" * 30) == "a" * 30
     assert shortened("a" * 30 + " = 10") == "a" * 19 + "…" + "aaaaa = 10"

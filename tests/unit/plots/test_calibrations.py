@@ -1,23 +1,12 @@
 """Calibration, drawn."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 from skpref.plots import PairCalibrationDisplay, offscreen_axes
 
-if TYPE_CHECKING:
-    from skpref import GPPLClassifier
 
-pytest.importorskip("matplotlib")
-
-
-def test_calibration_from_estimator_and_from_predictions(
-    model: GPPLClassifier, comparisons: tuple[np.ndarray, np.ndarray]
-) -> None:
+def test_calibration_from_estimator_and_from_predictions(model, comparisons):
     X, Y = comparisons
     one = PairCalibrationDisplay.from_estimator(model, X, Y, n_bins=4, ax=offscreen_axes())
     p = model.predict_proba(X)[:, 1]

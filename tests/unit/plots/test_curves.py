@@ -1,9 +1,6 @@
 """Utilities over time, drawn."""
 
-from __future__ import annotations
-
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,16 +11,14 @@ from skpref.exceptions import DataError
 from skpref.plots import RankingDisplay, SkillCurvesDisplay, WinMatrixDisplay, offscreen_axes
 from skpref.plots._base import label_ends
 
-pytest.importorskip("matplotlib")
 
-
-def fitted(*, dated: bool = False) -> GPPLClassifier:
+def fitted(*, dated=False):
     """Return a model of seven items, the larger number the better; item 6 is compared from time 50 on."""
     rng = np.random.default_rng(0)
     left = rng.integers(0, 7, 300)
     right = (left + rng.integers(1, 7, 300)) % 7
     late = (left == 6) | (right == 6)
-    time: Any = np.where(late, rng.integers(50, 101, 300), rng.integers(0, 101, 300))
+    time = np.where(late, rng.integers(50, 101, 300), rng.integers(0, 101, 300))
     if dated:
         time = pd.Timestamp("2024-01-01") + pd.to_timedelta(time, "D")
     X = pd.DataFrame({"left": left, "right": right, "time": time})
@@ -32,15 +27,15 @@ def fitted(*, dated: bool = False) -> GPPLClassifier:
 
 
 @pytest.fixture(scope="module")
-def moving() -> GPPLClassifier:
+def moving():
     return fitted()
 
 
-def texts(display: SkillCurvesDisplay) -> list[Any]:
+def texts(display):
     return list(display.ax_.texts)
 
 
-def test_the_five_best_are_drawn_and_forecast(moving: GPPLClassifier) -> None:
+def test_the_five_best_are_drawn_and_forecast(moving):
     display = SkillCurvesDisplay.from_estimator(moving, credibility=0.8, ax=offscreen_axes())
     assert list(display.ids) == moving.rank().id[:5].tolist()
     time = np.asarray(display.time)
@@ -60,7 +55,7 @@ def test_the_five_best_are_drawn_and_forecast(moving: GPPLClassifier) -> None:
     assert last.get_xdata()[0] == 100.0
 
 
-def test_a_line_begins_at_the_first_comparison(moving: GPPLClassifier) -> None:
+def test_a_line_begins_at_the_first_comparison(moving):
     times = [110, 40, 60, 40, 80]
     display = SkillCurvesDisplay.from_estimator(moving, [6, 0], times=times, ax=offscreen_axes())
     assert np.asarray(display.time).tolist() == [40, 60, 80, 110]
@@ -69,7 +64,7 @@ def test_a_line_begins_at_the_first_comparison(moving: GPPLClassifier) -> None:
         SkillCurvesDisplay.from_estimator(moving, [0, 6], times=[10, 20])
 
 
-def test_displays_are_of_the_groups_that_are_named(moving: GPPLClassifier) -> None:
+def test_displays_are_of_the_groups_that_are_named(moving):
     held = moving._comparisons
     X = pd.DataFrame({"left": held.left, "right": held.right, "time": held.time, "where": held.left % 2})
     model = GPPLClassifier(time="time", groups=["where"], dynamics="constant").fit(X, held.y)
@@ -85,13 +80,13 @@ def test_displays_are_of_the_groups_that_are_named(moving: GPPLClassifier) -> No
     np.testing.assert_allclose(np.ravel(display.utility), best.utility[:5])
 
 
-def test_times_before_the_last_comparison_draw_no_line_there(moving: GPPLClassifier) -> None:
+def test_times_before_the_last_comparison_draw_no_line_there(moving):
     ax = SkillCurvesDisplay.from_estimator(moving, [0], times=[10, 20, 30], ax=offscreen_axes()).ax_
     assert len(ax.lines) == 1
     assert ax.get_xlim() == (10.0, 30.0)
 
 
-def test_dates_are_drawn_as_dates(moving: GPPLClassifier) -> None:
+def test_dates_are_drawn_as_dates(moving):
     dated = fitted(dated=True)
     display = SkillCurvesDisplay.from_estimator(dated, [0, 5], ax=offscreen_axes())
     assert display.end == np.datetime64("2024-04-10")
@@ -107,7 +102,7 @@ def test_dates_are_drawn_as_dates(moving: GPPLClassifier) -> None:
     assert np.asarray(one.time).astype("datetime64[D]").astype(str).tolist() == ["2024-02-01", "2024-03-01"]
 
 
-def test_elo_points_are_those_of_rank(moving: GPPLClassifier) -> None:
+def test_elo_points_are_those_of_rank(moving):
     display = SkillCurvesDisplay.from_estimator(moving, scale="elo", times=[100], ax=offscreen_axes())
     ranking = moving.rank(scale="elo")[:5]
     np.testing.assert_allclose(np.asarray(display.utility)[:, 0], ranking.utility)
@@ -115,11 +110,11 @@ def test_elo_points_are_those_of_rank(moving: GPPLClassifier) -> None:
     np.testing.assert_allclose(np.asarray(display.utility_high)[:, 0], 1500.0 + 400.0 / np.log(10.0) * high)
     assert display.ax_.get_ylabel() == "Elo points (mean and 90 % interval)"
     with pytest.raises(DataError, match="scale must be 'utility' or 'elo'; got 'points'"):
-        SkillCurvesDisplay.from_estimator(moving, scale="points")  # type: ignore[arg-type]
+        SkillCurvesDisplay.from_estimator(moving, scale="points")
 
 
 @pytest.mark.parametrize(("n", "spread"), [(1, 1.0), (5, 0.0), (20, 0.01), (60, 1.0), (120, 0.0)])
-def test_names_never_overlap_and_stay_in_order(n: int, spread: float) -> None:
+def test_names_never_overlap_and_stay_in_order(n, spread):
     rng = np.random.default_rng(n)
     ends = spread * rng.normal(size=n)
     lines = np.column_stack([np.linspace(-1.0, 1.0, n), ends])
@@ -138,14 +133,14 @@ def test_names_never_overlap_and_stay_in_order(n: int, spread: float) -> None:
     assert right <= display.figure_.bbox.x1
 
 
-def test_names_stay_at_the_ends_where_there_is_room() -> None:
+def test_names_stay_at_the_ends_where_there_is_room():
     ax = offscreen_axes()
     ax.set_ylim(0.0, 10.0)
     label_ends(ax, np.array([9.0, 1.0, 5.0]), ["a", "b", "c"], ["C0", "C1", "C2"])
     assert [(text.get_text(), text.get_position()[1]) for text in ax.texts] == [("b", 1.0), ("c", 5.0), ("a", 9.0)]
 
 
-def test_what_has_no_curves(moving: GPPLClassifier, model: GPPLClassifier) -> None:
+def test_what_has_no_curves(moving, model):
     with pytest.raises(DataError, match="no curves to plot: fit it with time="):
         SkillCurvesDisplay.from_estimator(model)
     with pytest.raises(DataError, match="nothing to plot"):

@@ -1,15 +1,11 @@
 """Effects of covariates, drawn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from skpref import GPPLClassifier
 from skpref.exceptions import DataError
 from skpref.plots import CovariateEffectsDisplay, offscreen_axes
-
-pytest.importorskip("matplotlib")
 
 
 def test_effects_are_drawn_for_typical_values():

@@ -1,22 +1,14 @@
 """Rankings, drawn."""
 
-from __future__ import annotations
-
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from skpref.plots import RankingDisplay, WinMatrixDisplay, offscreen_axes
 
-if TYPE_CHECKING:
-    from skpref import GPPLClassifier
 
-pytest.importorskip("matplotlib")
-
-
-def test_the_best_stands_on_top(model: GPPLClassifier) -> None:
+def test_the_best_stands_on_top(model):
     display = RankingDisplay.from_estimator(model, n_items=4, ax=offscreen_axes())
     ax = display.ax_
     labels = [tick.get_text() for tick in ax.get_yticklabels()]
@@ -28,7 +20,7 @@ def test_the_best_stands_on_top(model: GPPLClassifier) -> None:
     assert list(display.utility) == sorted(display.utility, reverse=True)
 
 
-def test_the_title_says_what_is_shown(model: GPPLClassifier) -> None:
+def test_the_title_says_what_is_shown(model):
     everything = RankingDisplay.from_estimator(model, ax=offscreen_axes())
     assert everything.ax_.get_title() == "6 items  [90 % interval of the rank]"
     plain = RankingDisplay(["tea", "milk"], [0.4, -0.4], [0.2, 0.3], n_total=3).plot(ax=offscreen_axes())
@@ -36,28 +28,28 @@ def test_the_title_says_what_is_shown(model: GPPLClassifier) -> None:
     assert [tick.get_text() for tick in plain.ax_.get_yticklabels()] == ["tea", "milk"]
 
 
-def test_a_ranking_in_elo_points_says_so(model: GPPLClassifier) -> None:
+def test_a_ranking_in_elo_points_says_so(model):
     ax = RankingDisplay.from_ranking(model.rank(scale="elo"), ax=offscreen_axes()).ax_
     assert ax.get_xlabel() == "Elo points (mean and 90 % interval)"
 
 
-def test_some_items_only(model: GPPLClassifier) -> None:
+def test_some_items_only(model):
     display = RankingDisplay.from_estimator(model, [2, 4], ax=offscreen_axes())
     assert list(display.ids) == [4, 2]
 
 
-def test_long_names_are_cut() -> None:
+def test_long_names_are_cut():
     display = RankingDisplay(["x" * 100], [1.0], [0.1]).plot(ax=offscreen_axes())
     assert len(display.ax_.get_yticklabels()[0].get_text()) == 30
 
 
-def test_intervals_are_of_90_per_cent() -> None:
+def test_intervals_are_of_90_per_cent():
     ax = RankingDisplay(["a"], [2.0], [0.5]).plot(ax=offscreen_axes()).ax_
     (segment,) = ax.collections[0].get_segments()
     assert segment[:, 0] == pytest.approx([2.0 - 1.645 * 0.5, 2.0 + 1.645 * 0.5])
 
 
-def test_from_estimator_takes_the_scale_of_rank(model: GPPLClassifier) -> None:
+def test_from_estimator_takes_the_scale_of_rank(model):
     display = RankingDisplay.from_estimator(model, scale="elo", ax=offscreen_axes())
     assert list(display.utility) == model.rank(scale="elo").utility.tolist()
     assert display.ax_.get_xlabel() == "Elo points (mean and 90 % interval)"
@@ -65,13 +57,13 @@ def test_from_estimator_takes_the_scale_of_rank(model: GPPLClassifier) -> None:
         RankingDisplay.from_estimator(model, scale="points", ax=offscreen_axes())
 
 
-def test_a_rank_without_doubt_is_one_number() -> None:
+def test_a_rank_without_doubt_is_one_number():
     display = RankingDisplay(["tea", "milk"], [0.4, -0.4], [0.2, 0.3], [1, 1], [1, 2]).plot(ax=offscreen_axes())
     assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["tea  [1]", "milk  [1-2]"]
 
 
 @pytest.mark.parametrize(("n", "own"), [(5, True), (40, False), (80, True)])
-def test_labels_never_overlap(n: int, own: bool) -> None:
+def test_labels_never_overlap(n, own):
     import matplotlib.pyplot as plt
 
     names = [f"a rather long name of item {number}" for number in range(n)]

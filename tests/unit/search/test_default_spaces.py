@@ -1,9 +1,5 @@
 """Spaces: one for each estimator, of lists and distributions that scikit-learn's searches take, too."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -39,7 +35,7 @@ ESTIMATORS = [
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
-def test_a_default_space_fits_its_estimator_and_scikit_learns_search(estimator: Any) -> None:
+def test_a_default_space_fits_its_estimator_and_scikit_learns_search(estimator):
     space = default_space(estimator)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     known = Distributions(space, estimator.get_params())
@@ -52,7 +48,7 @@ def test_a_default_space_fits_its_estimator_and_scikit_learns_search(estimator: 
     assert Distributions(space).suggest(study.ask()) == start
 
 
-def test_a_study_shows_objects_by_their_text() -> None:
+def test_a_study_shows_objects_by_their_text():
     unnamed = object()
     space = Distributions({"a": [None, ("x", "y")], "b": [unnamed, None], "c": [1, 2]}, {"a": ("x", "y"), "b": unnamed})
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
@@ -63,7 +59,7 @@ def test_a_study_shows_objects_by_their_text() -> None:
     assert trial.params == {"a": "('x', 'y')", "b": 0, "c": settings["c"]}  # an address is no name
 
 
-def test_spaces_compose_through_pipelines() -> None:
+def test_spaces_compose_through_pipelines():
     pipe = make_pipeline(StandardScaler(), GPOrdinalRegressor())
     assert set(default_space(pipe)) == {"gpordinalregressor__kernel"}
     outer = make_pipeline(pipe)
@@ -72,13 +68,13 @@ def test_spaces_compose_through_pipelines() -> None:
         default_space(StandardScaler())
 
 
-def test_spaces_know_what_does_not_matter() -> None:
+def test_spaces_know_what_does_not_matter():
     assert "item_effects" not in default_space(GPPLClassifier())
     assert "n_factors" not in default_space(GibbsIPM3F())
     assert "alpha" not in default_space(GibbsM3F())
 
 
-def test_answers_depend_on_sides_covariates_and_ties() -> None:
+def test_answers_depend_on_sides_covariates_and_ties():
     space = default_space(GPPLClassifier(covariates=["home"], left="a", right="b", likelihood="probit-ties"))
     assert space["order_effect"] == [False, True]
     assert space["covariates"] == [["home"], None]
@@ -92,7 +88,7 @@ def test_answers_depend_on_sides_covariates_and_ties() -> None:
 class Dice:
     """A distribution that can only be drawn from."""
 
-    def rvs(self, random_state: Any = None) -> int:
+    def rvs(self, random_state=None):
         return int(np.random.default_rng(random_state).integers(1, 7))
 
 
@@ -111,7 +107,7 @@ ANY = {
 }
 
 
-def test_every_kind_of_distribution_is_drawn_from() -> None:
+def test_every_kind_of_distribution_is_drawn_from():
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     drawn = [Distributions(ANY).suggest(study.ask()) for _ in range(60)]
     assert {s["list"] for s in drawn} == {"a", "b"}
@@ -127,20 +123,20 @@ def test_every_kind_of_distribution_is_drawn_from() -> None:
     assert all(type(s["own"]) is type(s["whole"]) is int for s in drawn)
 
 
-def test_the_start_is_taken_to_the_space() -> None:
+def test_the_start_is_taken_to_the_space():
     start = {"list": "c", "objects": None, "log": 50.0, "whole": 9, "own": 4, "optuna": 2, "normal": 5.0}
     assert Distributions(ANY, start).default() == {"objects": None, "log": 10.0, "whole": 5, "own": 4, "optuna": 2}
     assert Distributions({"flag": [True, False]}, {"flag": 1}).default() == {}  # 1 is not True
     assert Distributions({"low": LogInteger(2, 9)}, {"low": True}).default() == {}
 
 
-def test_whole_numbers_by_their_logarithm() -> None:
+def test_whole_numbers_by_their_logarithm():
     drawn = LogInteger(1, 100).rvs(4000, random_state=0)
     assert (drawn.min(), drawn.max()) == (1, 100)
     assert np.mean(drawn <= 10) == pytest.approx(np.log(10.5 / 0.5) / np.log(100.5 / 0.5), abs=0.04)  # 5 sd
 
 
-def test_spaces_print_as_they_would_be_typed() -> None:
+def test_spaces_print_as_they_would_be_typed():
     space = default_space(GPPLClassifier(Table(np.arange(200.0)[:, None])))
     assert repr(space).splitlines()[:3] == [
         "{'likelihood': ['probit', 'logit'],",

@@ -1,25 +1,17 @@
 """Plots of a study: names as they are, and one that cannot be drawn costs a warning."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import pytest
 
 from skpref.exceptions import TrackingWarning
 from skpref.search import figures
 from skpref.search.figures import figures_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 optuna = pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
 PRICES = ["$5 (\\50% off $2)", "a\nb", "$\\frac{$"]
 
 
 @pytest.fixture(scope="module")
-def study() -> Any:
+def study():
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     for _ in range(8):
         trial = study.ask()
@@ -27,7 +19,7 @@ def study() -> Any:
     return study
 
 
-def test_names_and_settings_are_drawn_literally(study: Any, tmp_path: Path) -> None:
+def test_names_and_settings_are_drawn_literally(study, tmp_path):
     drawn = figures_of(study)
     assert set(drawn) == {"history.png", "slices.png", "importances.png"}
     for name, figure in drawn.items():
@@ -41,7 +33,7 @@ def test_names_and_settings_are_drawn_literally(study: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
-def test_plots_show_all_trials(direction: str) -> None:
+def test_plots_show_all_trials(direction):
     study = optuna.create_study(direction=direction, sampler=optuna.samplers.RandomSampler(seed=0))
     log, plain = (optuna.distributions.FloatDistribution(1.0, 100.0, log=log) for log in (True, False))
     choice, flag = (optuna.distributions.CategoricalDistribution(c) for c in (["b", "a", "c"], [True, False]))
@@ -88,7 +80,7 @@ def test_plots_show_all_trials(direction: str) -> None:
     assert importances.yaxis_inverted()
 
 
-def test_few_trials_have_a_history_alone() -> None:
+def test_few_trials_have_a_history_alone():
     study = optuna.create_study()
     assert figures_of(study) == {}
     space = {"x": optuna.distributions.FloatDistribution(0.0, 9.0)}
@@ -99,8 +91,8 @@ def test_few_trials_have_a_history_alone() -> None:
         )
 
 
-def test_a_plot_that_fails_costs_a_warning(study: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: Any) -> None:
+def test_a_plot_that_fails_costs_a_warning(study, monkeypatch):
+    def fails(*_):
         raise ValueError("no such font")
 
     figures_of(study)  # the first text of matplotlib 3.9 warns of pyparsing

@@ -1,9 +1,5 @@
 """Looks into fits: what is seen is what a shorter fit would have given, and looking changes nothing."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -33,12 +29,12 @@ class Climber(CallbackMixin, RegressorMixin, BaseEstimator):
 
     done = 0
 
-    def __init__(self, value: float = 0.5, max_iter: int = 8, verbose: int = 0) -> None:
+    def __init__(self, value=0.5, max_iter=8, verbose=0):
         self.value = value
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Climber:
+    def fit(self, X, y, sample_weight=None):
         with fit_callbacks(self, X, y, sample_weight):
             tell = iteration_hook(self)
             for step in range(1, self.max_iter + 1):
@@ -48,15 +44,15 @@ class Climber(CallbackMixin, RegressorMixin, BaseEstimator):
                     break
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X):
         return np.zeros(len(X))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X, y, sample_weight=None):
         assert sample_weight is None or len(sample_weight) == len(y)
         return self.score_
 
 
-def climbed(model: Any, name: str, **options: Any) -> OptunaSearch:
+def climbed(model, name, **options):
     values = [0.9, 0.8, 0.85, 0.95, 0.7, 0.92, 0.75, 0.1]
     sampler = optuna.samplers.GridSampler({name: values}, seed=0)
     space = {name: optuna.distributions.FloatDistribution(0.0, 1.0)}
@@ -66,7 +62,7 @@ def climbed(model: Any, name: str, **options: Any) -> OptunaSearch:
 
 
 @pytest.mark.parametrize("pipeline", [False, True])
-def test_a_poor_trial_is_given_up_inside_a_fit(pipeline: bool) -> None:
+def test_a_poor_trial_is_given_up_inside_a_fit(pipeline):
     model = make_pipeline(StandardScaler(), Climber()) if pipeline else Climber()
     search = climbed(model, "climber__value" if pipeline else "value")
     last, results = search.study_.trials[-1], search.cv_results_
@@ -88,14 +84,14 @@ def test_a_poor_trial_is_given_up_inside_a_fit(pipeline: bool) -> None:
     assert not hasattr(search.best_estimator_, "_skl_callbacks")
 
 
-def test_looking_is_not_for_those_who_do_not_prune() -> None:
+def test_looking_is_not_for_those_who_do_not_prune():
     search = climbed(Climber(), "value", pruner=None)
     assert (search.cv_results_["state"] == "complete").all()
     assert list(search.study_.trials[0].intermediate_values) == [4, 8]
     assert Climber.done == (9 * 2 + 1) * 8
 
 
-def test_weights_of_scores_are_those_of_the_held_out_rows() -> None:
+def test_weights_of_scores_are_those_of_the_held_out_rows():
     import sklearn
 
     with sklearn.config_context(enable_metadata_routing=True):
@@ -105,19 +101,19 @@ def test_weights_of_scores_are_those_of_the_held_out_rows() -> None:
     assert list(search.study_.trials[0].intermediate_values) == [1, 4, 8, 12]
 
 
-def test_callbacks_of_the_user_hear_of_iterations_too() -> None:
+def test_callbacks_of_the_user_hear_of_iterations_too():
     class Ear:
         max_propagation_depth = None
 
-        def __init__(self) -> None:
-            self.steps: list[int] = []
+        def __init__(self):
+            self.steps = []
 
-        def setup(self, *_: Any, **__: Any) -> None:
+        def setup(self, *_, **__):
             pass
 
         teardown = on_fit_task_begin = on_fit_task_end = setup
 
-        def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> None:
+        def on_iteration(self, estimator, context, iteration):
             self.steps.append(iteration.step)
 
     ear, (X, y) = Ear(), (ROWS, ROWS[:, 0])
@@ -131,15 +127,15 @@ class Spy:
 
     max_propagation_depth = None
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step):
         self.step, self.model = step, None
 
-    def setup(self, *_: Any, **__: Any) -> None:
+    def setup(self, *_, **__):
         pass
 
     teardown = on_fit_task_begin = on_fit_task_end = setup
 
-    def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> None:
+    def on_iteration(self, estimator, context, iteration):
         if iteration.step == self.step:
             assert iteration.fitted is not None
             self.model = iteration.fitted()
@@ -158,7 +154,7 @@ D = OneHotDesign().fit_transform(PAIRS)
     ],
     ids=["m3f", "fm", "fm-factorised", "fm-classifier"],
 )
-def test_what_is_seen_is_what_a_shorter_fit_gives(model: Any, shorter: dict[str, int], X: Any, y: Any) -> None:
+def test_what_is_seen_is_what_a_shorter_fit_gives(model, shorter, X, y):
     predict = "predict_proba" if hasattr(model, "predict_proba") else "predict"
     model.set_params(random_state=1)
     plain = getattr(type(model)(**model.get_params()).fit(X, y), predict)(X)
@@ -169,14 +165,14 @@ def test_what_is_seen_is_what_a_shorter_fit_gives(model: Any, shorter: dict[str,
     np.testing.assert_array_equal(getattr(spy.model, predict)(X), short)
 
 
-def test_nothing_is_seen_of_a_chain_before_its_burn_in_is_over() -> None:
+def test_nothing_is_seen_of_a_chain_before_its_burn_in_is_over():
     spy = Spy(3)
     model = GibbsM3F(3, max_iter=12, burn_in=3, levels=range(4), random_state=1).set_callbacks(spy).fit(PAIRS, STARS)
     assert spy.model is None
     assert model.n_iter_ == 12
 
 
-def test_a_search_that_looks_scores_as_one_that_does_not() -> None:
+def test_a_search_that_looks_scores_as_one_that_does_not():
     model = make_pipeline(OneHotDesign(), VariationalFM(2, random_state=0, max_iter=20))
     space = {"variationalfm__n_factors": [1, 2]}
     # A chain has nothing to show in its burn-in: it is looked into at the next quarter.

@@ -1,9 +1,6 @@
 """`OptunaSearch`: the surface of scikit-learn's searches over the one loop; studies that survive."""
 
-from __future__ import annotations
-
 import sys
-from pathlib import Path
 from typing import Any
 
 import joblib
@@ -26,7 +23,6 @@ from skpref.search import LogInteger, OptunaSearch
 
 optuna = pytest.importorskip("optuna")
 
-ROOT = Path(__file__).resolve().parents[3]
 X, Y = load_iris(return_X_y=True)
 C = {"C": stats.loguniform(1e-3, 1e3)}
 
@@ -36,11 +32,11 @@ class Guess(ClassifierMixin, BaseEstimator):
 
     seen: list[Any] = []  # noqa: RUF012 - of all clones
 
-    def __init__(self, value: float = 0.5, fail: float = 2.0) -> None:
+    def __init__(self, value=0.5, fail=2.0):
         self.value = value
         self.fail = fail
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Guess:
+    def fit(self, X, y, sample_weight=None):
         if self.value > self.fail:
             msg = "too much"
             raise RuntimeError(msg)
@@ -48,15 +44,15 @@ class Guess(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X):
         return np.zeros(len(X))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X, y, sample_weight=None):
         return self.value
 
 
 # -------------------------------------------------------------------------------------------------------------- surface
-def test_all_of_a_list_are_tried_once_and_scored_as_by_a_grid() -> None:
+def test_all_of_a_list_are_tried_once_and_scored_as_by_a_grid():
     values = [0.01, 0.1, 1.0, 10.0]
     search = OptunaSearch(SVC(), {"C": values}, n_trials=30, pruner=None, return_train_score=True).fit(X, Y)
     grid = GridSearchCV(SVC(), {"C": values}, return_train_score=True).fit(X, Y)
@@ -74,7 +70,7 @@ def test_all_of_a_list_are_tried_once_and_scored_as_by_a_grid() -> None:
     assert search.score(X, Y) == grid.score(X, Y)
 
 
-def test_several_metrics_threads_and_clones() -> None:
+def test_several_metrics_threads_and_clones():
     metrics = ["accuracy", "neg_log_loss"]
     searches = [
         OptunaSearch(
@@ -102,7 +98,7 @@ def test_several_metrics_threads_and_clones() -> None:
         OptunaSearch(SVC(), C, scoring=metrics).fit(X, Y)
 
 
-def test_weights_are_sliced_and_groups_split() -> None:
+def test_weights_are_sliced_and_groups_split():
     Guess.seen.clear()
     weight, groups = np.arange(12.0), np.repeat(np.arange(4), 3)
     search = OptunaSearch(Guess(), {"value": [0.5]}, cv=GroupKFold(4))
@@ -113,7 +109,7 @@ def test_weights_are_sliced_and_groups_split() -> None:
     assert final[2].tolist() == weight.tolist()
 
 
-def test_a_damaged_matrix_is_refused_before_it_is_cut_into_folds() -> None:
+def test_a_damaged_matrix_is_refused_before_it_is_cut_into_folds():
     rows, search = sparse.csr_array(X), OptunaSearch(Ridge(), {"alpha": [1.0]}, n_trials=1, cv=2)
     assert search.fit(rows, Y).best_params_ == {"alpha": 1.0}
     rows.indices[5] = 10**9
@@ -121,7 +117,7 @@ def test_a_damaged_matrix_is_refused_before_it_is_cut_into_folds() -> None:
         search.fit(rows, Y)
 
 
-def test_groups_of_comparisons_are_routed() -> None:
+def test_groups_of_comparisons_are_routed():
     rng = np.random.default_rng(0)
     rows, qid = rng.normal(size=(40, 2)), np.repeat(np.arange(8), 5)
     with sklearn.config_context(enable_metadata_routing=True):
@@ -133,7 +129,7 @@ def test_groups_of_comparisons_are_routed() -> None:
     assert search.best_score_ > 0.8
 
 
-def test_the_default_space_goes_through_pipelines() -> None:
+def test_the_default_space_goes_through_pipelines():
     model = make_pipeline(StandardScaler(), GPPLRegressor(random_state=0, max_iter=20))
     search = OptunaSearch(model, n_trials=2, cv=2, random_state=0)
     space = search._space().distributions
@@ -152,10 +148,7 @@ def test_the_default_space_goes_through_pipelines() -> None:
         ({"param_distributions": {"C": stats.randint(5, 2)}}, r"\['C'\] is not a range"),
         ({"param_distributions": {"C": stats.loguniform(0, 1)}}, r"\['C'\] is not a range"),
         ({"pruner": "hyperband"}, "pruner must be 'racing', a pruner of optuna, .* got 'hyperband'"),
-        (
-            {"pruner": optuna.pruners.MedianPruner},
-            "pruner must be 'racing', a pruner of optuna, .* or None; got <class",
-        ),
+        ({"pruner": optuna.pruners.MedianPruner}, "pruner must be 'racing', a pruner of optuna, .* or None; got"),
         ({"sampler": "tpe"}, "sampler must be a sampler of optuna, .* got 'tpe'"),
         ({"storage": 3}, "storage must be a file, the address of a database, .* got 3"),
         ({"callbacks": [3]}, r"callbacks must be functions of \(study, trial\); got 3"),
@@ -164,19 +157,19 @@ def test_the_default_space_goes_through_pipelines() -> None:
         ({"n_trials": 0}, r"'n_trials' parameter .* must be an int in the range \[1, inf\)"),
     ],
 )
-def test_what_is_no_search(params: dict[str, Any], message: str) -> None:
+def test_what_is_no_search(params, message):
     with pytest.raises(ValueError, match=message):
         OptunaSearch(SVC(), **{"param_distributions": C, **params}).fit(X, Y)
 
 
 @pytest.mark.parametrize("ends", [(0, 5), (9, 5), (1.5, 5), (True, 5)])
-def test_whole_numbers_without_a_logarithm(ends: Any) -> None:
+def test_whole_numbers_without_a_logarithm(ends):
     with pytest.raises(DataError, match="LogInteger wants whole numbers, 1 <= low <= high"):
         LogInteger(*ends)
 
 
 # --------------------------------------------------------------------------------------------------------------- trials
-def test_the_first_trial_is_the_estimator_itself_and_equal_seeds_are_equal_trials() -> None:
+def test_the_first_trial_is_the_estimator_itself_and_equal_seeds_are_equal_trials():
     one, two, other = (OptunaSearch(SVC(C=5.0), C, n_trials=4, cv=2, random_state=s).fit(X, Y) for s in (1, 1, 2))
     assert one.cv_results_["params"][0] == {"C": 5.0}
     assert one.cv_results_["params"] == two.cv_results_["params"]
@@ -184,7 +177,7 @@ def test_the_first_trial_is_the_estimator_itself_and_equal_seeds_are_equal_trial
     assert one.best_score_ == pytest.approx(cross_val_score(one.best_estimator_, X, Y, cv=2).mean())
 
 
-def test_poor_trials_are_given_up_between_folds() -> None:
+def test_poor_trials_are_given_up_between_folds():
     pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 runs all folds of a trial at once")
     Guess.seen.clear()
     space = {"value": optuna.distributions.FloatDistribution(0.0, 1.0)}
@@ -201,7 +194,7 @@ def test_poor_trials_are_given_up_between_folds() -> None:
     assert (results["rank_test_score"][pruned] == results["rank_test_score"].max()).all()
 
 
-def test_trials_that_fail_are_kept_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trials_that_fail_are_kept_as_such(capsys):
     data = np.zeros((8, 1)), np.arange(8) % 2
     search = OptunaSearch(Guess(fail=0.6), {"value": [0.5, 0.7, 0.55]}, cv=2)
     with pytest.warns(FitFailedWarning, match="1 of 3 trials failed; their scores are nan"):
@@ -219,8 +212,8 @@ def test_trials_that_fail_are_kept_as_such(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_an_interrupted_search_keeps_its_trials(stored: bool, tmp_path: Path) -> None:
-    def stop(_: Any, trial: Any) -> None:
+def test_an_interrupted_search_keeps_its_trials(stored, tmp_path):
+    def stop(_, trial):
         if trial.number == 2:
             raise KeyboardInterrupt
 
@@ -235,9 +228,9 @@ def test_an_interrupted_search_keeps_its_trials(stored: bool, tmp_path: Path) ->
     assert not hasattr(search, "best_params_")
 
 
-def test_a_pruner_that_leaves_no_trial_is_an_error() -> None:
+def test_a_pruner_that_leaves_no_trial_is_an_error():
     class Every(optuna.pruners.BasePruner):
-        def prune(self, *_: Any) -> bool:
+        def prune(self, *_):
             return True
 
     data = np.zeros((8, 1)), np.arange(8) % 2
@@ -245,7 +238,7 @@ def test_a_pruner_that_leaves_no_trial_is_an_error() -> None:
         OptunaSearch(Guess(), {"value": [0.5, 0.7]}, cv=2, pruner=Every()).fit(*data)
 
 
-def test_lines_say_the_best_and_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_say_the_best_and_the_time_left(capsys):
     data = np.zeros((8, 1)), np.arange(8) % 2
     search = OptunaSearch(Guess(), {"value": [0.5, 0.7, 0.6]}, cv=2, verbose=1, random_state=0).fit(*data)
     lines = capsys.readouterr().out.splitlines()
@@ -254,8 +247,8 @@ def test_lines_say_the_best_and_the_time_left(capsys: pytest.CaptureFixture[str]
     assert lines[-1].endswith(", ETA 0 s")
 
 
-def test_time_callbacks_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    calls: list[Any] = []
+def test_time_callbacks_and_lines(capsys):
+    calls = []
     data = np.zeros((8, 1)), np.arange(8) % 2
     search = OptunaSearch(
         Guess(), {"value": stats.uniform(0, 1)}, n_trials=None, timeout=0.3, callbacks=[lambda *e: calls.append(e)]
@@ -272,23 +265,23 @@ def test_time_callbacks_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert search.cv_results_["state"].tolist() == ["complete"]
 
 
-def test_callbacks_of_scikit_learn_see_every_fold() -> None:
+def test_callbacks_of_scikit_learn_see_every_fold():
     callback = pytest.importorskip("sklearn.callback")
 
     class Ear:
-        def __init__(self) -> None:
-            self.names: list[str] = []
+        def __init__(self):
+            self.names = []
 
-        def setup(self, *_: Any, **__: Any) -> None:
+        def setup(self, *_, **__):
             pass
 
-        def teardown(self, *_: Any, **__: Any) -> None:
+        def teardown(self, *_, **__):
             pass
 
-        def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        def on_fit_task_begin(self, estimator, context):
             self.names.append(context.task_name)
 
-        def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
+        def on_fit_task_end(self, estimator, context):
             return False
 
     assert isinstance(Ear(), callback.FitCallback)
@@ -299,7 +292,7 @@ def test_callbacks_of_scikit_learn_see_every_fold() -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- studies
-def test_a_study_goes_on_where_it_was_left(tmp_path: Path) -> None:
+def test_a_study_goes_on_where_it_was_left(tmp_path):
     asked = OptunaSearch(SVC(), C, cv=2, storage=tmp_path / "study.journal", random_state=0, pruner=None)
     first = clone(asked).set_params(n_trials=3).fit(X, Y)
     second = clone(asked).set_params(n_trials=5).fit(X, Y)
@@ -325,13 +318,13 @@ def test_a_study_goes_on_where_it_was_left(tmp_path: Path) -> None:
         ("sqlite:////none/at/all.db", r"storage sqlite:////none/at/all.db cannot be used: .*unable to open"),
     ],
 )
-def test_a_storage_that_cannot_be_used_is_named(storage: str, message: str) -> None:
+def test_a_storage_that_cannot_be_used_is_named(storage, message):
     with pytest.raises(DataError, match=message) as caught:
         OptunaSearch(SVC(), C, cv=2, storage=storage).fit(X, Y)
     assert "secret" not in str(caught.value)
 
 
-def test_trials_that_were_added_by_hand_are_learnt_from() -> None:
+def test_trials_that_were_added_by_hand_are_learnt_from():
     storage = optuna.storages.InMemoryStorage()
     study = optuna.create_study(storage=storage, study_name="mine", direction="maximize")
     known = OptunaSearch(SVC(), C, n_trials=2, cv=2, random_state=0).fit(X, Y)
@@ -343,8 +336,8 @@ def test_trials_that_were_added_by_hand_are_learnt_from() -> None:
         more.fit(X[::-1], Y)
 
 
-def test_a_smaller_space_of_lists_is_completed() -> None:
-    values: dict[str, Any] = {"C": [0.1, 1.0, 10.0, 100.0]}
+def test_a_smaller_space_of_lists_is_completed():
+    values = {"C": [0.1, 1.0, 10.0, 100.0]}
     storage = optuna.storages.InMemoryStorage()
     asked = OptunaSearch(SVC(), values, cv=2, storage=storage, random_state=0, pruner=None)
     asked.set_params(n_trials=2).fit(X, Y)
@@ -352,7 +345,7 @@ def test_a_smaller_space_of_lists_is_completed() -> None:
     assert sorted(params["C"] for params in search.cv_results_["params"]) == values["C"]
 
 
-def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"skpref\[optuna\]"):
         OptunaSearch(SVC(), C).fit(X, Y)

@@ -1,10 +1,7 @@
 """Where a search tries next: the Gaussian process over its trials, what improvement is worth, and what is drawn."""
 
-from __future__ import annotations
-
 import datetime as dt
 import pickle
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -30,16 +27,13 @@ from skpref.search.sampler import (
 )
 from tests.examples import examples
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 optuna = pytest.importorskip("optuna")
 dist = optuna.distributions
 
 # ----------------------------------------------------------------------------------------------------- the surrogate
 
 
-def tried(seed: int, n: int = 15, d: int = 3) -> tuple[Any, Any, Any, Any]:
+def tried(seed, n=15, d=3):
     """Settings of which the last is a choice, values, variances, and which are choices."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, d))
@@ -50,7 +44,7 @@ def tried(seed: int, n: int = 15, d: int = 3) -> tuple[Any, Any, Any, Any]:
 
 @given(seed=st.integers(0, 2**31))
 @examples(20)
-def test_gradient_of_the_log_posterior(seed: int) -> None:
+def test_gradient_of_the_log_posterior(seed):
     X, y, variances, choices = tried(seed)
     known = {
         "D": squared_differences(X, X, choices),
@@ -66,11 +60,11 @@ def test_gradient_of_the_log_posterior(seed: int) -> None:
     np.testing.assert_allclose(gradient, differences, rtol=1e-4, atol=1e-4)
 
 
-def fitted(X: Any, y: Any, variances: Any, choices: Any) -> Surrogate:
+def fitted(X, y, variances, choices):
     return Surrogate(X, y, variances, choices, learn_scales(X, y, variances, choices), float(np.mean(y)))
 
 
-def test_posterior_is_that_of_scikit_learn() -> None:
+def test_posterior_is_that_of_scikit_learn():
     X, y, variances, choices = tried(0)
     ours = fitted(X, y, variances, choices)
     # Two of three choices are at distance 1, as 0, 1 and 2 in two columns of one-hot code times the root of 1/2 are.
@@ -87,7 +81,7 @@ def test_posterior_is_that_of_scikit_learn() -> None:
     np.testing.assert_allclose(variance - ours.scales.noise, sd**2, rtol=1e-6, atol=1e-9)
 
 
-def test_hyper_parameters_are_a_mode_and_follow_units() -> None:
+def test_hyper_parameters_are_a_mode_and_follow_units():
     X, y, variances, choices = tried(1)
     one = fitted(X, y, variances, choices)
     other = fitted(X, 1e3 * y + 7.0, 1e6 * variances, choices)
@@ -105,7 +99,7 @@ def test_hyper_parameters_are_a_mode_and_follow_units() -> None:
     assert one.scales.inverse_squares[1] == min(one.scales.inverse_squares)
 
 
-def test_what_is_believed_is_certain_and_moves_no_mean() -> None:
+def test_what_is_believed_is_certain_and_moves_no_mean():
     X, y, variances, choices = tried(3)
     model, at = fitted(X, y, variances, choices), tried(4)[0]
     with_expected = model.with_expected(at[:4])
@@ -115,17 +109,17 @@ def test_what_is_believed_is_certain_and_moves_no_mean() -> None:
 
 @given(best=st.floats(-3, 3), mean=st.floats(-3, 3), sd=st.floats(0.3, 3.0))
 @examples(50)
-def test_expected_improvement_is_the_integral(best: float, mean: float, sd: float) -> None:
+def test_expected_improvement_is_the_integral(best, mean, sd):
     value = log_expected_improvement(best, np.array([mean]), np.array([sd**2]))[0]
 
-    def improved(s: float) -> float:  # by s standard deviations
+    def improved(s):  # by s standard deviations
         return s * np.exp(-0.5 * (s + (mean - best) / sd) ** 2)
 
     wanted = sd / np.sqrt(2.0 * np.pi) * integrate.quad(improved, 0.0, 30.0, epsabs=0.0, epsrel=1e-9, limit=200)[0]
     assert value == pytest.approx(np.log(wanted), abs=1e-6)
 
 
-def test_expected_improvement_is_finite_however_far() -> None:
+def test_expected_improvement_is_finite_however_far():
     means = np.append(np.linspace(-5.0, 50.0, 2001), [1e3, 1e5, 1e8])
     values = log_expected_improvement(0.0, means, np.ones(means.size))
     assert np.isfinite(values).all()
@@ -147,7 +141,7 @@ RANGES = {
 
 @given(seed=st.integers(0, 2**31))
 @examples(50)
-def test_points_are_settings_and_settings_points(seed: int) -> None:
+def test_points_are_settings_and_settings_points(seed):
     cube, rng = UnitCube(RANGES), np.random.default_rng(seed)
     points = cube.from_uniform(rng.random((5, len(RANGES))))
     points = np.concatenate(
@@ -160,7 +154,7 @@ def test_points_are_settings_and_settings_points(seed: int) -> None:
         np.testing.assert_allclose(cube.points([params])[0], point, atol=1e-9)
 
 
-def test_uniform_numbers_are_uniform_settings() -> None:
+def test_uniform_numbers_are_uniform_settings():
     cube = UnitCube(RANGES)
     points = cube.from_uniform(np.tile((np.arange(800) + 0.5)[:, None] / 800, len(RANGES)))
     found = [cube.params(point) for point in points]
@@ -174,7 +168,7 @@ def test_uniform_numbers_are_uniform_settings() -> None:
 # ------------------------------------------------------------------------------------------------------- the sampler
 
 
-def bowl(trial: Any) -> float:
+def bowl(trial):
     """The least value is 0, at x = 0.5, n = 7, "b"."""
     x = trial.suggest_float("x", -2.0, 2.0)
     n = trial.suggest_int("n", 1, 100, log=True)
@@ -182,17 +176,17 @@ def bowl(trial: Any) -> float:
     return (x - 0.5) ** 2 + 0.1 * np.log(n / 7) ** 2 + {"a": 0.3, "b": 0.0, "c": 0.1}[c]
 
 
-def searched(seed: int, n: int, function: Callable[[Any], float] = bowl, **options: Any) -> Any:
+def searched(seed, n, function=bowl, **options):
     study = open_study(None, seed=seed, **options)
     study.optimize(function, n_trials=n)
     return study
 
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
-def test_finds_more_than_trials_at_random(direction: str) -> None:
+def test_finds_more_than_trials_at_random(direction):
     sign = -1.0 if direction == "maximize" else 1.0
 
-    def signed(trial: Any) -> float:
+    def signed(trial):
         return sign * bowl(trial)
 
     ours = [sign * searched(seed, 20, signed, direction=direction).best_value for seed in range(3)]
@@ -204,7 +198,7 @@ def test_finds_more_than_trials_at_random(direction: str) -> None:
     assert np.mean(ours) < 0.5 * np.mean(random)
 
 
-def test_the_same_seed_and_trials_give_the_same_settings() -> None:
+def test_the_same_seed_and_trials_give_the_same_settings():
     whole = [trial.params for trial in searched(5, 14).trials]
     assert [trial.params for trial in searched(5, 14).trials] == whole
     assert [trial.params for trial in searched(6, 14).trials] != whole
@@ -216,14 +210,14 @@ def test_the_same_seed_and_trials_give_the_same_settings() -> None:
     assert [trial.params for trial in resumed.trials] == whole
 
 
-def test_startup_is_spread_over_the_space() -> None:
+def test_startup_is_spread_over_the_space():
     xs = np.array([trial.params["x"] for trial in searched(0, 8).trials])[1:]
     # Sobol points 1 to 7 of 8: no more than two in a quarter, where seven at random often are.
     assert np.histogram(xs, bins=4, range=(-2.0, 2.0))[0].max() <= 2
 
 
-def test_a_small_space_is_tried_whole_before_anything_again() -> None:
-    def function(trial: Any) -> float:
+def test_a_small_space_is_tried_whole_before_anything_again():
+    def function(trial):
         return trial.suggest_int("a", 0, 3) + trial.suggest_categorical("b", [0.0, 0.3, 0.6])
 
     study = open_study(None, seed=0)
@@ -234,7 +228,7 @@ def test_a_small_space_is_tried_whole_before_anything_again() -> None:
     study.optimize(function, n_trials=1)  # there is nothing new; something is tried all the same
 
 
-def test_what_is_nearly_the_same_is_not_tried_again() -> None:
+def test_what_is_nearly_the_same_is_not_tried_again():
     """The best is a corner, where all steps beyond the ends lead back to."""
     study = searched(0, 25, lambda trial: trial.suggest_float("x", 0.0, 1.0) + trial.suggest_float("y", 0.0, 1.0))
     points = np.array([list(trial.params.values()) for trial in study.trials[8:]])
@@ -243,27 +237,27 @@ def test_what_is_nearly_the_same_is_not_tried_again() -> None:
     assert study.best_value < 0.02
 
 
-def test_trials_on_their_way_are_not_tried_again() -> None:
+def test_trials_on_their_way_are_not_tried_again():
     study = searched(0, 12)
     asked = [study.ask() for _ in range(4)]
     points = [tuple(bowl(one) and one.params.values()) for one in asked]
     assert len(set(points)) == 4
 
 
-def test_what_a_killed_process_left_behind_is_forgotten() -> None:
+def test_what_a_killed_process_left_behind_is_forgotten():
     study = searched(0, 12)
     left = study.ask()
     bowl(left)
     long = max(trial.duration for trial in study.trials if trial.duration)
     trials = study.get_trials(deepcopy=True)
     cube = UnitCube(trials[0].distributions)
-    assert len(_observe(trials, cube, 1.0).running) == 1  # type: ignore[union-attr]
+    assert len(_observe(trials, cube, 1.0).running) == 1
     trials[-1].datetime_start -= 11 * max(long, dt.timedelta(seconds=1))
-    assert len(_observe(trials, cube, 1.0).running) == 0  # type: ignore[union-attr]
+    assert len(_observe(trials, cube, 1.0).running) == 0
 
 
-def test_where_trials_fail_is_left_alone() -> None:
-    def half(trial: Any) -> float:
+def test_where_trials_fail_is_left_alone():
+    def half(trial):
         value = bowl(trial)
         if trial.params["x"] > 0.0:
             trial.set_user_attr(ERROR, "too large")
@@ -277,8 +271,8 @@ def test_where_trials_fail_is_left_alone() -> None:
     assert study.best_value < 0.5
 
 
-def test_without_a_value_trials_stay_spread() -> None:
-    def never(trial: Any) -> float:
+def test_without_a_value_trials_stay_spread():
+    def never(trial):
         bowl(trial)
         trial.set_user_attr(ERROR, "no")
         raise ValueError("no")
@@ -288,8 +282,8 @@ def test_without_a_value_trials_stay_spread() -> None:
     assert len({trial.params.get("x") for trial in study.trials}) == 12
 
 
-def test_given_up_trials_count_as_what_they_would_have_been() -> None:
-    def folded(trial: Any) -> float:
+def test_given_up_trials_count_as_what_they_would_have_been():
+    def folded(trial):
         value, folds = bowl(trial), 0.5 * np.sin(np.arange(1, 6))  # folds differ by more than most trials do
         means = np.cumsum(value + folds) / np.arange(1, 6)
         for k, mean in enumerate(means[:-1]):
@@ -305,8 +299,8 @@ def test_given_up_trials_count_as_what_they_would_have_been() -> None:
     assert study.best_value - 0.5 * np.mean(np.sin(np.arange(1, 6))) < 0.02
 
 
-def test_by_the_second_cheap_trials_are_preferred() -> None:
-    def drawn(*, per_second: bool) -> float:
+def test_by_the_second_cheap_trials_are_preferred():
+    def drawn(*, per_second):
         study, rng = open_study(None, seed=0, per_second=per_second), np.random.default_rng(0)
         space = {"size": dist.FloatDistribution(0.0, 1.0), "x": dist.FloatDistribution(0.0, 1.0)}
         begin = optuna.trial.create_trial(value=0.0).datetime_start
@@ -322,8 +316,8 @@ def test_by_the_second_cheap_trials_are_preferred() -> None:
     assert drawn(per_second=True) < 0.2 < drawn(per_second=False)
 
 
-def test_settings_that_depend_on_others_are_drawn_within_their_range() -> None:
-    def nested(trial: Any) -> float:
+def test_settings_that_depend_on_others_are_drawn_within_their_range():
+    def nested(trial):
         kind = trial.suggest_categorical("kind", ["plain", "scaled"])
         return 1.0 if kind == "plain" else (trial.suggest_float("scale", 1e-2, 1e2, log=True) - 1.0) ** 2
 
@@ -333,7 +327,7 @@ def test_settings_that_depend_on_others_are_drawn_within_their_range() -> None:
     assert len(set(scales)) == len(scales)
 
 
-def test_many_trials_cost_no_more_than_some() -> None:
+def test_many_trials_cost_no_more_than_some():
     study, rng = open_study(None, seed=0), np.random.default_rng(0)
     space = {name: dist.FloatDistribution(0.0, 1.0) for name in ("x", "y")}
     for _ in range(600):
@@ -353,7 +347,7 @@ SPACE = {"x": dist.FloatDistribution(0.0, 1.0), "y": dist.FloatDistribution(0.0,
 State = optuna.trial.TrialState
 
 
-def told(values: Any, looks: Any = None, **options: Any) -> Any:
+def told(values, looks=None, **options):
     """A study with complete trials, at settings at random."""
     study, rng = open_study(None, seed=0, **options), np.random.default_rng(0)
     for k, value in enumerate(values):
@@ -385,14 +379,14 @@ TWELVE = np.linspace(1.0, 2.0, 12)
         *(np.where(np.arange(12) < n, odd, TWELVE) for n in (1, 8, 11, 12) for odd in (INF, -INF, 1e300, -1e300)),
     ],
 )
-def test_no_value_stops_a_search(values: Any, direction: str) -> None:
+def test_no_value_stops_a_search(values, direction):
     study = told(values, direction=direction)
     assert len({tuple(study.ask(SPACE).params.values()) for _ in range(2)}) == 2
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("look", [float("nan"), INF, -INF, 1e300])
-def test_no_look_stops_a_search(look: float) -> None:
+def test_no_look_stops_a_search(look):
     study = told(TWELVE, np.where(np.arange(12) == 4, look, TWELVE))
     for own in (1.5, look):
         given_up = optuna.trial.create_trial(
@@ -402,7 +396,7 @@ def test_no_look_stops_a_search(look: float) -> None:
     assert len({tuple(study.ask(SPACE).params.values()) for _ in range(2)}) == 2
 
 
-def test_what_was_given_up_is_never_the_best() -> None:
+def test_what_was_given_up_is_never_the_best():
     """Its look is better than that of the best, which began slowly."""
     study = told(TWELVE, np.where(np.arange(12) == 0, 5.0, TWELVE))
     given_up = {"state": State.PRUNED, "params": {"x": 0.5, "y": 0.5}, "distributions": SPACE}
@@ -413,8 +407,8 @@ def test_what_was_given_up_is_never_the_best() -> None:
 
 
 @pytest.mark.parametrize("reports", [False, True])
-def test_where_trials_are_given_up_without_comparison_is_left_alone(*, reports: bool) -> None:
-    def ruled_out(trial: Any) -> float:
+def test_where_trials_are_given_up_without_comparison_is_left_alone(*, reports):
+    def ruled_out(trial):
         x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
         if x < 0.5:
             if reports:
@@ -427,7 +421,7 @@ def test_where_trials_are_given_up_without_comparison_is_left_alone(*, reports: 
     assert study.best_value < 0.6
 
 
-def test_a_range_may_change() -> None:
+def test_a_range_may_change():
     """The best is outside the first range, and trials of the first are known at their places."""
     study = searched(0, 12, lambda trial: (trial.suggest_float("x", 0.0, 1.0) - 1.7) ** 2)
     study.optimize(lambda trial: (trial.suggest_float("x", 0.9, 3.0) - 1.7) ** 2, n_trials=8)
@@ -436,7 +430,7 @@ def test_a_range_may_change() -> None:
 
 
 @pytest.mark.parametrize("other", [dist.FloatDistribution(-5.0, 5.0), dist.CategoricalDistribution([-1.0, 2.0])])
-def test_failed_trials_of_another_space_do_no_harm(other: Any) -> None:
+def test_failed_trials_of_another_space_do_no_harm(other):
     space = {"x": dist.FloatDistribution(0.1, 10.0, log=True)}
     study = open_study(None, seed=0)
     for x in np.linspace(0.2, 9.0, 10):
@@ -447,8 +441,8 @@ def test_failed_trials_of_another_space_do_no_harm(other: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Fixed parameter")
-def test_settings_beyond_the_ends_may_be_enqueued() -> None:
-    def function(trial: Any) -> float:
+def test_settings_beyond_the_ends_may_be_enqueued():
+    def function(trial):
         return abs(trial.suggest_float("x", 0.0, 1.0) - 0.7) + abs(trial.suggest_int("n", 1, 10) - 4)
 
     study = open_study(None, seed=0)
@@ -461,7 +455,7 @@ def test_settings_beyond_the_ends_may_be_enqueued() -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("n_timed", [0, 1, 2])
-def test_by_the_second_without_seconds(n_timed: int) -> None:
+def test_by_the_second_without_seconds(n_timed):
     study = open_study(None, seed=0, per_second=True)
     for k in range(12):  # trials that are brought from elsewhere end when they begin
         trial = optuna.trial.create_trial(params={"x": k / 12, "y": 0.5}, distributions=SPACE, value=float(k))
@@ -471,7 +465,7 @@ def test_by_the_second_without_seconds(n_timed: int) -> None:
     assert study.ask(SPACE).params["x"] < 0.5
 
 
-def test_what_is_behind_inside_a_fit_counts_as_much_as_it_came_to_in_others() -> None:
+def test_what_is_behind_inside_a_fit_counts_as_much_as_it_came_to_in_others():
     study = open_study(None, direction="maximize")
     space, ends = {"x": dist.FloatDistribution(0.0, 1.0)}, np.linspace(0.0, 0.7, 8)
     for k, end in enumerate(ends):  # looks say thrice what folds do

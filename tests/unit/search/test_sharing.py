@@ -1,7 +1,5 @@
 """Studies that processes share: they open one together, none runs a trial too many, and killed ones leave no gap."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import subprocess
@@ -10,7 +8,6 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +25,7 @@ optuna = pytest.importorskip("optuna")
 ROOT = Path(__file__).resolve().parents[3]
 X, Y = load_iris(return_X_y=True)
 DEAD = 2**22 + 1  # the number of no process: they are smaller
-SPACE: dict[str, Any] = {"C": stats.loguniform(1e-3, 1e3)}
+SPACE = {"C": stats.loguniform(1e-3, 1e3)}
 CHILD = """
 import sys
 from scipy import stats
@@ -44,18 +41,18 @@ print(len(search.fit(X, y).cv_results_["params"]))
 """
 
 
-def started(*arguments: Any) -> subprocess.Popen[str]:
+def started(*arguments):
     command = [sys.executable, "-c", CHILD, *map(str, arguments)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, **pipes)  # type: ignore[call-overload]
+    return subprocess.Popen(command, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, **pipes)
 
 
-def search(storage: Any, n_trials: int = 6) -> Any:
+def search(storage, n_trials=6):
     asked = OptunaSearch(SVC(), SPACE, cv=2, n_trials=n_trials, storage=storage, random_state=0, refit=False)
     return asked.fit(X, Y)
 
 
-def results(searched: Any) -> str:
+def results(searched):
     table = searched.cv_results_
     return repr([table["params"], table["state"].tolist(), *(table[f"split{k}_test_score"].tolist() for k in range(2))])
 
@@ -63,7 +60,7 @@ def results(searched: Any) -> str:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the engine's pool, when the study is forgotten
 @pytest.mark.parametrize("address", ["sqlite:///{}", "{}"])
-def test_processes_that_start_together_make_one_study(address: str, tmp_path: Path) -> None:
+def test_processes_that_start_together_make_one_study(address, tmp_path):
     address = address.format(tmp_path / "study")
     processes = [started(address) for _ in range(2)]
     for process in processes:
@@ -82,13 +79,11 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("writes", [1, 3, 9, 14, 23, 30])
-def test_a_search_that_is_killed_resumes_to_the_same_trials(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
-) -> None:
+def test_a_search_that_is_killed_resumes_to_the_same_trials(tmp_path, monkeypatch, writes):
     journal, left = optuna.storages.journal.JournalFileBackend, [writes]
     append = journal.append_logs
 
-    def killing(self: Any, logs: Any) -> None:
+    def killing(self, logs):
         if not left[0]:
             raise Killed
         append(self, logs)
@@ -106,10 +101,10 @@ def test_a_search_that_is_killed_resumes_to_the_same_trials(
     assert [trial.number for trial in resumed.study_.trials] == list(range(6))
 
 
-def test_ctrl_c_puts_the_trial_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_ctrl_c_puts_the_trial_back(monkeypatch, tmp_path):
     fit, fits = SVC.fit, [0]
 
-    def stopped(self: Any, *arguments: Any, **options: Any) -> Any:
+    def stopped(self, *arguments, **options):
         fits[0] += 1
         if fits[0] == 6:
             raise KeyboardInterrupt
@@ -122,13 +117,13 @@ def test_ctrl_c_puts_the_trial_back(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert results(search(tmp_path / "study.journal")) == results(search(None))
 
 
-def test_the_last_trial_is_run_once_and_waited_for(tmp_path: Path) -> None:
+def test_the_last_trial_is_run_once_and_waited_for(tmp_path):
     path = tmp_path / "study.journal"
     here, there = (open_study("skpref", storage=path) for _ in range(2))
     first = Queue(here, 1, "test").ask(0.0)
     assert Queue(there, 1, "test").ask(0.0) is None  # another one runs it
     waiting = threading.Thread(target=lambda: ended.append(Queue(there, 1, "test").ask(30.0)))
-    ended: list[Any] = []
+    ended = []
     waiting.start()
     time.sleep(0.05)
     here.tell(first, 0.5)
@@ -137,9 +132,7 @@ def test_the_last_trial_is_run_once_and_waited_for(tmp_path: Path) -> None:
     assert len(there.get_trials()) == 1
 
 
-def test_a_trial_of_a_dead_process_is_run_again_and_one_of_another_machine_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_of_a_dead_process_is_run_again_and_one_of_another_machine_is_not(tmp_path, monkeypatch):
     study = open_study("skpref", storage=tmp_path / "study.journal")
     machine = sharing.current_process().rsplit(":", 2)[0]
     for process, number in (("elsewhere:1:7", 0), (f"{machine}:{DEAD}:7", 1)):
@@ -149,11 +142,11 @@ def test_a_trial_of_a_dead_process_is_run_again_and_one_of_another_machine_is_no
     assert [Queue(study, None, "test").ask(0.0).number for _ in range(2)] == [1, 2]
 
 
-def test_another_machine_makes_the_tables_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_machine_makes_the_tables_at_the_same_time(monkeypatch):
     monkeypatch.setattr(sharing.time, "sleep", lambda _: None)
     errors = [ValueError("UNIQUE constraint failed: alembic_version"), ValueError("relation already exists")]
 
-    def create() -> str:
+    def create():
         if errors:
             raise errors.pop()
         return "study"
@@ -164,10 +157,10 @@ def test_another_machine_makes_the_tables_at_the_same_time(monkeypatch: pytest.M
         opened(create)
 
 
-def test_a_storage_that_fails_during_the_search_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_that_fails_during_the_search_is_one_line(tmp_path, monkeypatch):
     tell, told = optuna.Study.tell, [0]
 
-    def lost(self: Any, *arguments: Any, **options: Any) -> Any:
+    def lost(self, *arguments, **options):
         told[0] += 1
         if told[0] == 3:
             raise optuna.exceptions.StorageInternalError("An exception is raised during the commit.") from OSError(
@@ -186,13 +179,11 @@ def test_a_storage_that_fails_during_the_search_is_one_line(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("lost", [1, 2])  # when a trial begins, and when it ends
-def test_a_storage_that_fails_leaves_a_trial_that_the_next_fit_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
-) -> None:
+def test_a_storage_that_fails_leaves_a_trial_that_the_next_fit_runs(tmp_path, monkeypatch, lost):
     storage = open_study("skpref", storage=tmp_path / "study.journal", direction="maximize")._storage
     set_state, n_calls = storage._backend.append_logs, [0]
 
-    def full(logs: list[dict[str, Any]]) -> None:
+    def full(logs):
         n_calls[0] += logs[0]["op_code"] == 6  # SET_TRIAL_STATE_VALUES
         if n_calls[0] == lost:
             raise OSError(28, "No space left on device")
@@ -205,8 +196,8 @@ def test_a_storage_that_fails_leaves_a_trial_that_the_next_fit_runs(
     assert results(search(storage)) == results(search(None))
 
 
-def test_parameters_are_checked_before_the_first_trial() -> None:
-    def fails(*_: Any) -> None:
+def test_parameters_are_checked_before_the_first_trial():
+    def fails(*_):
         raise AssertionError
 
     asked = OptunaSearch(SVC(), {"C": [1.0], "gama": [0.1]}, n_trials=2, callbacks=[fails])
@@ -216,7 +207,7 @@ def test_parameters_are_checked_before_the_first_trial() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="Linux says when processes began")
-def test_a_process_is_told_by_its_beginning_until_it_ends() -> None:
+def test_a_process_is_told_by_its_beginning_until_it_ends():
     own = sharing._beginning(os.getpid())
     with subprocess.Popen(["sleep", "30"]) as child:  # noqa: S607
         try:
@@ -231,7 +222,7 @@ def test_a_process_is_told_by_its_beginning_until_it_ends() -> None:
     assert sharing._beginning(child.pid) == ""
 
 
-def a_trial(state: str, seconds_ago: float, duration: float | None = None, **attributes: Any) -> Any:
+def a_trial(state, seconds_ago, duration=None, **attributes):
     begun = dt.datetime.now() - dt.timedelta(seconds=seconds_ago)  # noqa: DTZ005 - as optuna writes it
     length = None if duration is None else dt.timedelta(seconds=duration)
     return SimpleNamespace(
@@ -240,7 +231,7 @@ def a_trial(state: str, seconds_ago: float, duration: float | None = None, **att
 
 
 @pytest.mark.parametrize(("longest", "patience"), [(100.0, 1000.0), (0.1, 60.0)])
-def test_trials_of_other_machines_run_for_ten_times_the_longest(longest: float, patience: float) -> None:
+def test_trials_of_other_machines_run_for_ten_times_the_longest(longest, patience):
     elsewhere = {sharing._PROCESS: "elsewhere:7:8"}
     trials = [
         a_trial("COMPLETE", 5000.0, longest, **elsewhere),

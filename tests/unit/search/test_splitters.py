@@ -1,7 +1,5 @@
 """Splitters of users: everyone who is tested has other rows to learn from, and one answer is never on both sides."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -20,23 +18,23 @@ TRIPLES = st.lists(
 )
 
 
-def rated(users: list[int]) -> np.ndarray:
+def rated(users):
     return np.column_stack([users, np.arange(len(users))])
 
 
-def compared(rows: list[tuple[str, int, int]]) -> np.ndarray:
+def compared(rows):
     return np.array(rows, dtype=object)
 
 
-def units(X: np.ndarray, rows: np.ndarray) -> set[tuple[str, frozenset[int]]]:
+def units(X, rows):
     return {(user, frozenset(pair)) for user, *pair in X[rows].tolist()}
 
 
-def pairs_of_users(rows: list[tuple[str, int, int]]) -> dict[str, set[frozenset[int]]]:
+def pairs_of_users(rows):
     return {user: {frozenset(row[1:]) for row in rows if row[0] == user} for user in {row[0] for row in rows}}
 
 
-def assert_honest(X: np.ndarray, train: np.ndarray, test: np.ndarray) -> None:
+def assert_honest(X, train, test):
     assert sorted([*train, *test]) == list(range(len(X)))
     assert test.size
     assert set(X[test, 0]) <= set(X[train, 0])  # every tested user has other rows
@@ -46,7 +44,7 @@ def assert_honest(X: np.ndarray, train: np.ndarray, test: np.ndarray) -> None:
 
 # -------------------------------------------------------------------------------------------------------------- ratings
 @given(USERS, st.floats(0.0, 0.5), st.integers(0, 9))
-def test_a_hold_out_has_a_share_of_each_users_ratings(users: list[int], share: float, seed: int) -> None:
+def test_a_hold_out_has_a_share_of_each_users_ratings(users, share, seed):
     X, count = rated(users), np.bincount(users)
     splitter = WithinUserShuffleSplit(test_size=share, random_state=seed)
     if (count < 2).all():
@@ -62,7 +60,7 @@ def test_a_hold_out_has_a_share_of_each_users_ratings(users: list[int], share: f
 
 
 @given(USERS, st.integers(2, 5), st.integers(0, 9))
-def test_folds_test_every_rating_of_users_with_others_once(users: list[int], n_folds: int, seed: int) -> None:
+def test_folds_test_every_rating_of_users_with_others_once(users, n_folds, seed):
     X, count = rated(users), np.bincount(users)
     splitter = WithinUserKFold(n_folds, random_state=seed)
     if (count < 2).all():
@@ -79,7 +77,7 @@ def test_folds_test_every_rating_of_users_with_others_once(users: list[int], n_f
 
 # ---------------------------------------------------------------------------------------------------------- comparisons
 @given(TRIPLES, st.floats(0.05, 0.5), st.integers(0, 9))
-def test_a_hold_out_of_comparisons_is_honest(rows: list[tuple[str, int, int]], share: float, seed: int) -> None:
+def test_a_hold_out_of_comparisons_is_honest(rows, share, seed):
     pairs, X = pairs_of_users(rows), compared(rows)
     splitter = WithinUserShuffleSplit(test_size=share, random_state=seed)
     if all(len(of_user) == 1 for of_user in pairs.values()):
@@ -94,7 +92,7 @@ def test_a_hold_out_of_comparisons_is_honest(rows: list[tuple[str, int, int]], s
 
 
 @given(TRIPLES, st.integers(2, 5), st.integers(0, 9))
-def test_folds_of_comparisons_are_honest(rows: list[tuple[str, int, int]], n_folds: int, seed: int) -> None:
+def test_folds_of_comparisons_are_honest(rows, n_folds, seed):
     pairs, X = pairs_of_users(rows), compared(rows)
     assume(any(len(of_user) > 1 for of_user in pairs.values()))
     parts = list(WithinUserKFold(n_folds, random_state=seed).split(X))
@@ -106,14 +104,14 @@ def test_folds_of_comparisons_are_honest(rows: list[tuple[str, int, int]], n_fol
     assert set(tested.tolist()) == {k for k, row in enumerate(rows) if len(pairs[row[0]]) > 1}
 
 
-def test_folds_are_of_equal_size() -> None:
+def test_folds_are_of_equal_size():
     rng = np.random.default_rng(0)
     rows = [(f"u{k % 30}", *sorted(rng.choice(400, 2, replace=False).tolist())) for k in range(1200)]
     assert min(len(test) for _, test in WithinUserKFold(4, random_state=0).split(compared(rows))) > 250
 
 
 # ------------------------------------------------------------------------------------------------------------ splitters
-def test_hold_outs_differ_and_a_generator_is_drawn_from() -> None:
+def test_hold_outs_differ_and_a_generator_is_drawn_from():
     X = rated(np.repeat(np.arange(6), 10).tolist())
     splitter = WithinUserShuffleSplit(3, random_state=0)
     tests = [test.tolist() for _, test in splitter.split(X)]
@@ -125,7 +123,7 @@ def test_hold_outs_differ_and_a_generator_is_drawn_from() -> None:
     assert one != two
 
 
-def test_they_work_with_scikit_learn() -> None:
+def test_they_work_with_scikit_learn():
     rng = np.random.default_rng(0)
     X = np.array([(u, i) for u in range(10) for i in rng.choice(8, 5, replace=False)])
     model = GibbsM3F(2, max_iter=4, burn_in=1, random_state=0)
@@ -141,6 +139,6 @@ def test_they_work_with_scikit_learn() -> None:
         (WithinUserShuffleSplit(test_size=1.5), np.zeros((4, 2)), "test_size must be a share from 0 to 1.*got 1.5"),
     ],
 )
-def test_what_cannot_be_split(splitter: WithinUserKFold, X: np.ndarray, message: str) -> None:
+def test_what_cannot_be_split(splitter, X, message):
     with pytest.raises(DataError, match=message):
         list(splitter.split(X))

@@ -1,7 +1,5 @@
 """Studies in a PostgreSQL server that the test starts, and trials on a Dask cluster."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil
@@ -9,7 +7,6 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
@@ -21,9 +18,6 @@ from sklearn.svm import SVC
 from skpref.exceptions import DataError
 from skpref.search import OptunaSearch
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 optuna = pytest.importorskip("optuna")
 
 X, Y = load_iris(return_X_y=True)
@@ -31,7 +25,7 @@ C = {"C": stats.loguniform(1e-3, 1e3)}
 
 
 # ----------------------------------------------------------------------------------------------------------- PostgreSQL
-def programs() -> Path | None:
+def programs():
     """Folder of PostgreSQL's programs."""
     found = [Path(path).resolve().parent for path in [shutil.which("initdb")] if path]
     found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -39,7 +33,7 @@ def programs() -> Path | None:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
+def server():
     """Address of a PostgreSQL server, of this test alone: its own folder, its own port, gone afterwards."""
     pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'psycopg[binary]'")
     folder = programs()
@@ -58,7 +52,7 @@ def server() -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
 
-    def run(program: str, *arguments: str) -> None:
+    def run(program, *arguments):
         command = [str(folder / program), "-D", str(home / "data"), *arguments]
         with (home / f"{program}.log").open("a") as log:
             subprocess.run(command, user=user, cwd=home, stdout=log, stderr=log, check=True, timeout=120)
@@ -75,7 +69,7 @@ def server() -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the engine's pool, when the study is forgotten
-def test_a_study_in_postgresql_goes_on_and_knows_its_data(server: str) -> None:
+def test_a_study_in_postgresql_goes_on_and_knows_its_data(server):
     asked = {"cv": 2, "storage": server, "study_name": "iris", "random_state": 0, "pruner": None}
     first = OptunaSearch(SVC(), C, n_trials=3, **asked).fit(X, Y)
     second = OptunaSearch(SVC(), C, n_trials=5, **asked).fit(X, Y)
@@ -95,9 +89,9 @@ def test_a_study_in_postgresql_goes_on_and_knows_its_data(server: str) -> None:
 # ----------------------------------------------------------------------------------------------------------------- Dask
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Dask's own
-def test_folds_run_on_a_dask_cluster(tmp_path: Path) -> None:
+def test_folds_run_on_a_dask_cluster(tmp_path):
     distributed = pytest.importorskip("distributed")
-    search: dict[str, Any] = {"n_trials": 4, "cv": 3, "random_state": 1, "pruner": None}
+    search = {"n_trials": 4, "cv": 3, "random_state": 1, "pruner": None}
     plain = OptunaSearch(SVC(), C, **search).fit(X, Y)
     cluster = distributed.LocalCluster(
         n_workers=1, threads_per_worker=2, processes=True, dashboard_address=":0", local_directory=str(tmp_path)
@@ -109,6 +103,6 @@ def test_folds_run_on_a_dask_cluster(tmp_path: Path) -> None:
     assert there.cv_results_["params"] == plain.cv_results_["params"]
 
 
-def _names_of_tasks(dask_scheduler: Any) -> list[str]:
+def _names_of_tasks(dask_scheduler):
     """What the scheduler has seen."""
     return list(dask_scheduler.task_prefixes)

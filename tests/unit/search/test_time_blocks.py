@@ -1,9 +1,6 @@
 """Blocks of time: each is tested by what was before it, whatever the order of the rows and the kind of table."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,14 +15,12 @@ from skpref import GPPLClassifier
 from skpref.exceptions import DataError
 from skpref.search import TimeBlocks
 
-Parts = list[tuple[list[int], list[int]]]
 
-
-def parts_of(blocks: TimeBlocks, X: Any) -> Parts:
+def parts_of(blocks, X):
     return [(train.tolist(), test.tolist()) for train, test in blocks.split(X)]
 
 
-def matches(n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+def matches(n=60, seed=0):
     """Return comparisons of four items over sixty days, in a random order, and labels."""
     rng = np.random.default_rng(seed)
     left = rng.integers(0, 4, n)
@@ -35,9 +30,7 @@ def matches(n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 @given(st.lists(st.integers(-20, 40), min_size=2, max_size=60), st.sampled_from([1.0, 2.5, 7]), st.integers(-5, 20))
-def test_each_row_from_the_start_is_tested_once_by_all_rows_before_its_block(
-    times: list[int], every: float, start: int
-) -> None:
+def test_each_row_from_the_start_is_tested_once_by_all_rows_before_its_block(times, every, start):
     t = np.array(times)
     assume((t >= start).any())
     first = start + every * np.floor((t[t >= start].min() - start) / every)
@@ -52,7 +45,7 @@ def test_each_row_from_the_start_is_tested_once_by_all_rows_before_its_block(
     assert [t[test].min() for _, test in found] == sorted(t[test].min() for _, test in found)
 
 
-def test_edges_belong_to_the_block_that_begins_there() -> None:
+def test_edges_belong_to_the_block_that_begins_there():
     """0.3 / 0.1 is less than 3, and weeks are no exact parts of a year."""
     tenths = np.arange(12)[:, None] / 10
     assert parts_of(TimeBlocks(0, every=0.1, start=0.1), tenths) == [(list(range(k)), [k]) for k in range(1, 12)]
@@ -61,13 +54,13 @@ def test_edges_belong_to_the_block_that_begins_there() -> None:
     assert found == [(list(range(k)), [k]) for k in range(1, 4000)]
 
 
-def test_blocks_do_not_depend_on_the_kind_of_table_nor_on_the_order_of_rows() -> None:
+def test_blocks_do_not_depend_on_the_kind_of_table_nor_on_the_order_of_rows():
     X, _ = matches()
     text = X["date"].dt.strftime("%Y-%m-%d")
     want = parts_of(TimeBlocks("date", every="14D", start="2024-01-20"), X)
     assert [len(test) for _, test in want] == [14, 14, 13]
     assert [len(train) for train, _ in want] == [19, 33, 47]
-    tables: list[tuple[Any, Any]] = [
+    tables = [
         ("date", pl.from_pandas(X)),
         ("date", X.assign(date=text)),
         (2, X),
@@ -86,7 +79,7 @@ def test_blocks_do_not_depend_on_the_kind_of_table_nor_on_the_order_of_rows() ->
         assert (sorted(order[train]), sorted(order[test])) == (a, b)
 
 
-def test_no_prediction_knows_labels_of_its_block_or_of_later_ones() -> None:
+def test_no_prediction_knows_labels_of_its_block_or_of_later_ones():
     X, y = matches()
     blocks = TimeBlocks("date", every="14D", start="2024-01-20")
     model = GPPLClassifier(left="left", right="right", time="date", dynamics="drift")
@@ -105,7 +98,7 @@ def test_no_prediction_knows_labels_of_its_block_or_of_later_ones() -> None:
     assert (model.fit(X.iloc[train], before[train]).predict_proba(X.iloc[test]) != p).any()
 
 
-def test_searches_and_scores_of_scikit_learn_take_them() -> None:
+def test_searches_and_scores_of_scikit_learn_take_them():
     X, y = matches()
     blocks = TimeBlocks("date", every="14D", start="2024-01-20")
     model = GPPLClassifier(left="left", right="right", time="date", dynamics="constant")
@@ -134,14 +127,14 @@ def test_searches_and_scores_of_scikit_learn_take_them() -> None:
         (TimeBlocks("date", every="1D", start="2020-01-01"), "no row is before the first block with rows"),
     ],
 )
-def test_what_has_no_blocks(blocks: TimeBlocks, message: str) -> None:
+def test_what_has_no_blocks(blocks, message):
     X = pd.DataFrame({"left": [1, 2, 3], "date": pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"])})
     for call in (blocks.get_n_splits, lambda table: list(blocks.split(table))):
         with pytest.raises(DataError, match=message):
             call(X)
 
 
-def test_rows_and_their_times_are_needed() -> None:
+def test_rows_and_their_times_are_needed():
     with pytest.raises(DataError, match=r"depends on the times in X: call get_n_splits\(X\)"):
         TimeBlocks("date", every=1, start=1).get_n_splits()
     with pytest.raises(DataError, match="row 1, column 0: a number is missing"):

@@ -1,7 +1,5 @@
 """One MLflow store for all tests: making its tables costs seconds."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess
@@ -9,20 +7,14 @@ import sys
 import time
 import urllib.request
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from skpref.tracking.client import mlflow_call
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
 
 @pytest.fixture(scope="session")
-def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _home(tmp_path_factory):
     mlflow = pytest.importorskip("mlflow")
     home = tmp_path_factory.mktemp("mlflow")
     (home / "mlruns").mkdir()
@@ -32,7 +24,7 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(_home, monkeypatch):
     """A working folder with the default store, and no settings of the user's."""
     monkeypatch.chdir(_home)
     for name in (
@@ -49,41 +41,41 @@ def home(_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 class StoredRuns:
     """Runs of an experiment, as a store holds them."""
 
-    def __init__(self, client: Any, experiment: str) -> None:
+    def __init__(self, client, experiment):
         self.client = client
         self.experiment = client.get_experiment_by_name(experiment)
         experiments = [] if self.experiment is None else [self.experiment.experiment_id]
         runs = client.search_runs(experiments, max_results=1000) if experiments else []
         self.runs = sorted(runs, key=lambda run: run.info.start_time)
 
-    def children(self, run: Any = None) -> list[Any]:
+    def children(self, run=None):
         """Runs nested in a run, or outermost ones."""
         wanted = None if run is None else run.info.run_id
         return [child for child in self.runs if child.data.tags.get("mlflow.parentRunId") == wanted]
 
-    def tree(self, run: Any = None) -> list[Any]:
+    def tree(self, run=None):
         """Names of runs, each with those nested in it; in the order of names, since processes overlap."""
         return sorted([child.info.run_name, *self.tree(child)] for child in self.children(run))
 
-    def curve(self, run: Any, name: str) -> list[tuple[int, float]]:
+    def curve(self, run, name):
         """Steps and values of a metric."""
         history = self.client.get_metric_history(run.info.run_id, name)
         return sorted((point.step, point.value) for point in history)
 
-    def files(self, run: Any) -> set[str]:
+    def files(self, run):
         """Names of a run's files."""
         return {file.path for file in self.client.list_artifacts(run.info.run_id)}
 
-    def models(self) -> list[Any]:
+    def models(self):
         """Models of the experiment."""
         return list(self.client.search_logged_models([self.experiment.experiment_id]))
 
 
 @pytest.fixture
-def stored(home: Path) -> Callable[..., StoredRuns]:
+def stored(home):
     """Look into the default store, or another one."""
 
-    def look(experiment: str, uri: str | None = None) -> StoredRuns:
+    def look(experiment, uri=None):
         import mlflow
 
         return StoredRuns(mlflow.MlflowClient(uri or f"sqlite:///{home}/mlruns/mlflow.db"), experiment)
@@ -92,7 +84,7 @@ def stored(home: Path) -> Callable[..., StoredRuns]:
 
 
 @pytest.fixture
-def closed_port() -> Iterator[str]:
+def closed_port():
     """An address at which nobody listens: bound, so that nobody else takes it."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
@@ -100,7 +92,7 @@ def closed_port() -> Iterator[str]:
 
 
 @pytest.fixture
-def mlflow_server(tmp_path: Path) -> Callable[..., AbstractContextManager[Server]]:
+def mlflow_server(tmp_path):
     """Run ``mlflow ...`` for as long as a block lasts."""
     return lambda arguments, path: _served(arguments, path, tmp_path / "server.log")
 
@@ -108,11 +100,11 @@ def mlflow_server(tmp_path: Path) -> Callable[..., AbstractContextManager[Server
 class Server:
     """A process of MLflow's, and its address."""
 
-    def __init__(self, process: subprocess.Popen[bytes], uri: str) -> None:
+    def __init__(self, process, uri):
         self.process = process
         self.uri = uri
 
-    def kill(self) -> None:
+    def kill(self):
         """End it and its workers, as a power cut does."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, 9)
@@ -120,7 +112,7 @@ class Server:
 
 
 @contextmanager
-def _served(arguments: list[str], path: str, log: Path) -> Iterator[Server]:
+def _served(arguments, path, log):
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         port = int(holder.getsockname()[1])

@@ -1,13 +1,10 @@
 """Runs that fits leave in a real store: how many, how nested, and what stands in them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import pickle
 import sys
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,10 +20,6 @@ from skpref.exceptions import DataError, TrackingWarning
 from skpref.tracking import MLflowCallback, autolog, callback, track
 from skpref.tracking.run_metadata import describe_data
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 mlflow = pytest.importorskip("mlflow")
 pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 does not hand callbacks on")
 pytestmark = pytest.mark.usefixtures("home")
@@ -38,12 +31,12 @@ GRID = {"variationalfm__n_factors": [1, 2]}
 
 
 @pytest.fixture(autouse=True)
-def _autolog_off() -> Iterator[None]:
+def _autolog_off():
     yield
     autolog(disable=True)
 
 
-def test_a_fit_is_a_run_with_parameters_curve_data_figure_and_model(stored: Callable[..., Any]) -> None:
+def test_a_fit_is_a_run_with_parameters_curve_data_figure_and_model(stored):
     model = GPPLClassifier(random_state=3).set_callbacks(MLflowCallback("one fit", tags={"who": "test"}))
     model.fit(PAIRS, FIRST_WINS)
     store = stored("one fit")
@@ -73,10 +66,8 @@ def test_a_fit_is_a_run_with_parameters_curve_data_figure_and_model(stored: Call
     ["skpref.plots.RankingDisplay.from_estimator", "matplotlib.figure.Figure.savefig"],
     ids=["drawn", "written"],
 )
-def test_a_figure_that_fails_costs_a_warning_and_no_model(
-    stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, broken: str
-) -> None:
-    def fails(*_: Any, **__: Any) -> None:
+def test_a_figure_that_fails_costs_a_warning_and_no_model(stored, monkeypatch, broken):
+    def fails(*_, **__):
         raise ValueError("no such font")
 
     monkeypatch.setattr(broken, fails)
@@ -90,13 +81,11 @@ def test_a_figure_that_fails_costs_a_warning_and_no_model(
     assert len(store.models()) == 1
 
 
-def test_a_run_that_is_interrupted_while_it_starts_is_killed(
-    stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_interrupted_while_it_starts_is_killed(stored, monkeypatch):
     mlflow_callback = MLflowCallback("interrupted start")
     start = mlflow_callback.tracker.start
 
-    def interrupted(*arguments: Any) -> None:
+    def interrupted(*arguments):
         start(*arguments)
         raise KeyboardInterrupt
 
@@ -107,7 +96,7 @@ def test_a_run_that_is_interrupted_while_it_starts_is_killed(
     assert run.info.status == "KILLED"
 
 
-def test_a_pipeline_nests_its_last_step(stored: Callable[..., Any]) -> None:
+def test_a_pipeline_nests_its_last_step(stored):
     make_pipeline(StandardScaler(), FM).set_callbacks(MLflowCallback("pipeline")).fit(X, X[:, 0])
     store = stored("pipeline")
     assert store.tree() == [["Pipeline", ["VariationalFM"]]]
@@ -119,7 +108,7 @@ def test_a_pipeline_nests_its_last_step(stored: Callable[..., Any]) -> None:
     assert pipeline.data.params["data.sha256"] != inner.data.params["data.sha256"]
 
 
-def check_search(store: Any, search: Any, name: str) -> None:
+def check_search(store, search, name):
     folds = [[f"Pipeline {number}", ["VariationalFM"]] for number in range(4)]
     assert store.tree() == [[name, *folds, ["Pipeline refit", ["VariationalFM"]]]]
     assert {run.info.status for run in store.runs} == {"FINISHED"}
@@ -140,18 +129,18 @@ def check_search(store: Any, search: Any, name: str) -> None:
     assert [model.source_run_id for model in store.models()] == [parent.info.run_id]
 
 
-def test_a_grid_search_nests_candidates_and_folds(stored: Callable[..., Any]) -> None:
+def test_a_grid_search_nests_candidates_and_folds(stored):
     search = GridSearchCV(make_pipeline(StandardScaler(), FM), GRID, cv=2)
     check_search(stored_after(search, "grid", stored), search, "GridSearchCV")
 
 
-def stored_after(search: Any, experiment: str, stored: Callable[..., Any]) -> Any:
+def stored_after(search, experiment, stored):
     search.set_callbacks(MLflowCallback(experiment)).fit(X, X[:, 0])
     return stored(experiment)
 
 
 @pytest.mark.slow
-def test_two_processes_write_the_same_runs_as_one(stored: Callable[..., Any]) -> None:
+def test_two_processes_write_the_same_runs_as_one(stored):
     search = GridSearchCV(make_pipeline(StandardScaler(), FM), GRID, cv=2, n_jobs=2)
     check_search(stored_after(search, "grid by processes", stored), search, "GridSearchCV")
     with track("validation", "validation"):  # the processes are warm
@@ -161,7 +150,7 @@ def test_two_processes_write_the_same_runs_as_one(stored: Callable[..., Any]) ->
     ]
 
 
-def test_two_threads_write_the_same_runs_as_one(stored: Callable[..., Any]) -> None:
+def test_two_threads_write_the_same_runs_as_one(stored):
     import joblib
 
     search = RandomizedSearchCV(make_pipeline(StandardScaler(), FM), GRID, n_iter=2, cv=2, n_jobs=2, random_state=0)
@@ -170,14 +159,14 @@ def test_two_threads_write_the_same_runs_as_one(stored: Callable[..., Any]) -> N
     check_search(store, search, "RandomizedSearchCV")
 
 
-def test_each_fit_of_a_cross_validation_is_a_run(stored: Callable[..., Any]) -> None:
+def test_each_fit_of_a_cross_validation_is_a_run(stored):
     pipeline = make_pipeline(StandardScaler(), FM).set_callbacks(MLflowCallback("folds", log_model=False))
     cross_validate(pipeline, X, X[:, 0], cv=3)
     assert stored("folds").tree() == 3 * [["Pipeline", ["VariationalFM"]]]
     assert stored("folds").models() == []
 
 
-def test_autolog_is_on_all_estimators_and_off_again(stored: Callable[..., Any]) -> None:
+def test_autolog_is_on_all_estimators_and_off_again(stored):
     autolog("automatic", log_model=False)
     FM.fit(X, X[:, 0])
     search = GridSearchCV(make_pipeline(StandardScaler(), FM), GRID, cv=2).fit(X, X[:, 0])
@@ -192,7 +181,7 @@ def test_autolog_is_on_all_estimators_and_off_again(stored: Callable[..., Any]) 
     assert {run.info.status for run in stored("automatic").runs} == {"FINISHED"}
 
 
-def test_a_callback_of_its_own_replaces_autolog(stored: Callable[..., Any]) -> None:
+def test_a_callback_of_its_own_replaces_autolog(stored):
     autolog("by autolog", log_model=False)
     pipeline = make_pipeline(StandardScaler(), FM).set_callbacks(MLflowCallback("by hand", log_model=False))
     pipeline.fit(X, X[:, 0])
@@ -200,7 +189,7 @@ def test_a_callback_of_its_own_replaces_autolog(stored: Callable[..., Any]) -> N
     assert stored("by hand").tree() == [["Pipeline", ["VariationalFM"]]]
 
 
-def test_what_was_cloned_in_one_block_is_tracked_in_the_next(stored: Callable[..., Any]) -> None:
+def test_what_was_cloned_in_one_block_is_tracked_in_the_next(stored):
     with track("first", "two blocks", log_model=False):
         search = GridSearchCV(make_pipeline(StandardScaler(), FM), {"variationalfm__n_factors": [1]}, cv=2)
         best = search.fit(X, X[:, 0]).best_estimator_
@@ -213,7 +202,7 @@ def test_what_was_cloned_in_one_block_is_tracked_in_the_next(stored: Callable[..
     assert second == ["second", ["Pipeline", ["VariationalFM"]], ["Pipeline", ["VariationalFM"]]]
 
 
-def test_a_block_is_a_run_around_its_fits(stored: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_block_is_a_run_around_its_fits(stored, tmp_path):
     (tmp_path / "words.txt").write_text("kept", "utf-8")
     with track("outer", "blocks", log_model=False) as outer:
         FM.fit(X, X[:, 0])
@@ -234,7 +223,7 @@ def test_a_block_is_a_run_around_its_fits(stored: Callable[..., Any], tmp_path: 
     assert nested.data.metrics == {"accuracy": 0.5}
 
 
-def test_a_block_that_raises_fails(stored: Callable[..., Any]) -> None:
+def test_a_block_that_raises_fails(stored):
     with pytest.raises(ZeroDivisionError), track("breaks", "failing blocks"):
         1 / 0  # noqa: B018
     (run,) = stored("failing blocks").runs
@@ -242,7 +231,7 @@ def test_a_block_that_raises_fails(stored: Callable[..., Any]) -> None:
     assert run.data.tags["error"].startswith("ZeroDivisionError")
 
 
-def test_fits_nest_in_a_run_of_mlflow_itself(home: Path, stored: Callable[..., Any]) -> None:
+def test_fits_nest_in_a_run_of_mlflow_itself(home, stored):
     mlflow.set_tracking_uri(f"sqlite:///{home}/mlruns/mlflow.db")
     model, callback = VariationalFM(max_iter=2), MLflowCallback("named", log_model=False)
     model.set_callbacks(callback)
@@ -259,7 +248,7 @@ def test_fits_nest_in_a_run_of_mlflow_itself(home: Path, stored: Callable[..., A
     assert stored("named").tree() == [["VariationalFM"]]  # the experiment of the callback again
 
 
-def test_a_fit_that_raises_is_a_run_that_failed(stored: Callable[..., Any]) -> None:
+def test_a_fit_that_raises_is_a_run_that_failed(stored):
     model = GPPLClassifier().set_callbacks(MLflowCallback("fails"))
     with pytest.raises(DataError):
         model.fit([["tea", "tea"]], [1])
@@ -269,14 +258,14 @@ def test_a_fit_that_raises_is_a_run_that_failed(stored: Callable[..., Any]) -> N
     assert stored("fails").models() == []
 
 
-def test_what_is_no_table_is_left_to_the_fit(stored: Callable[..., Any]) -> None:
+def test_what_is_no_table_is_left_to_the_fit(stored):
     with pytest.raises(ValueError, match="the rows of X have different lengths"):
         VariationalFM().set_callbacks(MLflowCallback("ragged")).fit([[1.0, 2.0], [3.0]], [1.0, 2.0])
     assert [run.info.status for run in stored("ragged").runs] == ["FAILED"]
 
 
-def test_an_interrupted_fit_was_killed(stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: Any, **__: Any) -> None:
+def test_an_interrupted_fit_was_killed(stored, monkeypatch):
+    def stop(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(GPPLClassifier, "_infer", stop)
@@ -288,7 +277,7 @@ def test_an_interrupted_fit_was_killed(stored: Callable[..., Any], monkeypatch: 
     assert all(run.data.tags["error"].startswith("KeyboardInterrupt") for run in runs)
 
 
-def check_failing_folds(experiment: str, stored: Callable[..., Any], n_jobs: int | None = None) -> None:
+def check_failing_folds(experiment, stored, n_jobs=None):
     pipeline = make_pipeline(StandardScaler(), VariationalFM(max_iter=2, random_state=0))
     grid = {"variationalfm__groups": [[0, 0], [0, 0, 0]]}  # the second is of three features
     search = GridSearchCV(pipeline, grid, cv=2, n_jobs=n_jobs).set_callbacks(
@@ -307,11 +296,11 @@ def check_failing_folds(experiment: str, stored: Callable[..., Any], n_jobs: int
     assert sum(error.startswith("DataError: groups must name") for error in errors) == 2
 
 
-def test_folds_that_fail_do_not_stop_a_search(stored: Callable[..., Any]) -> None:
+def test_folds_that_fail_do_not_stop_a_search(stored):
     check_failing_folds("some fail", stored)
 
 
-def test_chains_have_a_curve_each_and_levels_may_be_few(stored: Callable[..., Any]) -> None:
+def test_chains_have_a_curve_each_and_levels_may_be_few(stored):
     ratings = np.unique(np.random.default_rng(0).integers(0, 8, (60, 2)), axis=0)
     model = GibbsM3F(max_iter=6, burn_in=2, n_chains=2, random_state=0).set_callbacks(MLflowCallback("chains"))
     model.fit(ratings, np.arange(len(ratings)) % 3)
@@ -320,7 +309,7 @@ def test_chains_have_a_curve_each_and_levels_may_be_few(stored: Callable[..., An
         assert stored("chains").curve(run, f"risk.{chain}") == list(enumerate(model.risks_[chain].tolist(), 1))
 
 
-def test_a_model_without_a_curve_has_that_of_its_iterations(stored: Callable[..., Any]) -> None:
+def test_a_model_without_a_curve_has_that_of_its_iterations(stored):
     model = BayesianGPLVM(1, inducing=6, max_iter=5, random_state=0)
     with pytest.warns(ConvergenceWarning):
         model.set_callbacks(MLflowCallback("latent")).fit(X)
@@ -329,16 +318,16 @@ def test_a_model_without_a_curve_has_that_of_its_iterations(stored: Callable[...
     assert [step for step, _ in stored("latent").curve(run, "objective")][:2] == [1, 2]
 
 
-def test_a_long_fit_can_be_watched(stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_fit_can_be_watched(stored, monkeypatch):
     monkeypatch.setattr("skpref.tracking.outbox._BUFFER_SECONDS", 0.0)
-    looks: list[int] = []
+    looks = []
 
     class Look:
-        def setup(self, estimator: Any, context: Any) -> None: ...
-        def teardown(self, estimator: Any, context: Any) -> None: ...
-        def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
-        def on_fit_task_end(self, estimator: Any, context: Any) -> None: ...
-        def on_iteration(self, estimator: Any, context: Any, iteration: Any) -> None:
+        def setup(self, estimator, context): ...
+        def teardown(self, estimator, context): ...
+        def on_fit_task_begin(self, estimator, context): ...
+        def on_fit_task_end(self, estimator, context): ...
+        def on_iteration(self, estimator, context, iteration):
             (run,) = stored("watched").runs
             looks.append(len(stored("watched").curve(run, "objective")))
 
@@ -347,7 +336,7 @@ def test_a_long_fit_can_be_watched(stored: Callable[..., Any], monkeypatch: pyte
     assert looks == [1, 2, 3]
 
 
-def test_figures_of_a_crowd(stored: Callable[..., Any]) -> None:
+def test_figures_of_a_crowd(stored):
     answers = [[user, *pair] for user in ("ann", "bob") for pair in PAIRS]
     CrowdGPPL(n_factors=0).set_callbacks(MLflowCallback("crowd", log_model=False)).fit(answers, 2 * FIRST_WINS)
     (run,) = stored("crowd").runs
@@ -357,16 +346,16 @@ def test_figures_of_a_crowd(stored: Callable[..., Any]) -> None:
 class Task:
     """A task of a search, as scikit-learn's contexts are."""
 
-    def __init__(self, parent: Any, name: str, number: int, callbacks: list[Any]) -> None:
+    def __init__(self, parent, name, number, callbacks):
         self.parent, self.task_name, self.task_id, self.source_task_name = parent, name, number, None
         self._callbacks = callbacks
         self.root_uuid = parent.root_uuid if parent is not None else __import__("uuid").uuid4()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self):
         yield self
 
 
-def test_trials_are_runs_of_what_they_report(stored: Callable[..., Any], tmp_path: Path) -> None:
+def test_trials_are_runs_of_what_they_report(stored, tmp_path):
     from matplotlib.figure import Figure
 
     callback = MLflowCallback("trials", log_model=False)
@@ -392,7 +381,7 @@ def test_trials_are_runs_of_what_they_report(stored: Callable[..., Any], tmp_pat
     assert store.curve(first, "fold_score") == [(1, 0.4), (2, 0.6)]
 
 
-def test_no_fault_of_tracking_costs_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_fault_of_tracking_costs_a_fit(monkeypatch):
     monkeypatch.setattr("skpref.tracking.run_metadata.parameters", lambda _: 1 / 0)
     with pytest.warns(TrackingWarning, match=r"Tracking failed: ZeroDivisionError.*The fit continues") as caught:
         model = VariationalFM(max_iter=2).set_callbacks(MLflowCallback("faulty", log_model=False)).fit(X, X[:, 0])
@@ -400,7 +389,7 @@ def test_no_fault_of_tracking_costs_a_fit(monkeypatch: pytest.MonkeyPatch) -> No
     assert model.n_iter_ == 2
 
 
-def test_a_model_with_an_untrusted_step_is_not_logged_but_the_run_is(stored: Callable[..., Any]) -> None:
+def test_a_model_with_an_untrusted_step_is_not_logged_but_the_run_is(stored):
     class Odd(StandardScaler):
         """No part of scikit-learn."""
 
@@ -412,11 +401,11 @@ def test_a_model_with_an_untrusted_step_is_not_logged_but_the_run_is(stored: Cal
 
 
 # ------------------------------------------------------------------------------------------------------------ the data
-def sha(*data: Any) -> str:
+def sha(*data):
     return describe_data(*data)[0]["data.sha256"]
 
 
-def test_the_digest_covers_every_row_the_labels_and_the_weights() -> None:
+def test_the_digest_covers_every_row_the_labels_and_the_weights():
     table = np.arange(3000.0).reshape(1000, 3)
     middle = table.copy()
     middle[500, 1] = np.nextafter(middle[500, 1], 1e9)
@@ -428,7 +417,7 @@ def test_the_digest_covers_every_row_the_labels_and_the_weights() -> None:
     assert len(hashlib.sha256().hexdigest()) == len(sha(table, None, None))
 
 
-def test_frames_ids_and_sparse_tables_have_digests() -> None:
+def test_frames_ids_and_sparse_tables_have_digests():
     from scipy import sparse
 
     pandas = pytest.importorskip("pandas")
@@ -444,13 +433,13 @@ def test_frames_ids_and_sparse_tables_have_digests() -> None:
     assert sha([["a", "b"]], None, None) != sha([["a", "c"]], None, None)
 
 
-def test_a_stream_makes_no_run(stored: Callable[..., Any]) -> None:
+def test_a_stream_makes_no_run(stored):
     SVGPRegressor(random_state=0).set_callbacks(MLflowCallback("stream")).partial_fit(X, X[:, 0])
     assert stored("stream").experiment is None
 
 
 @pytest.mark.parametrize(("code", "status"), [(0, "FINISHED"), (None, "FINISHED"), (2, "FAILED")])
-def test_a_script_may_leave_a_block_by_exit(code: int | None, status: str, stored: Callable[..., Any]) -> None:
+def test_a_script_may_leave_a_block_by_exit(code, status, stored):
     name = f"exit {code}"
     with pytest.raises(SystemExit), track(name, name):
         sys.exit(code)
@@ -459,8 +448,8 @@ def test_a_script_may_leave_a_block_by_exit(code: int | None, status: str, store
     assert ("error" in run.data.tags) == (status == "FAILED")
 
 
-def test_a_worker_tracks_where_its_parent_does_and_a_loaded_model_nowhere() -> None:
-    recorder: Any = object()
+def test_a_worker_tracks_where_its_parent_does_and_a_loaded_model_nowhere():
+    recorder = object()
     assert callback._restore_everywhere(os.getpid(), recorder) is callback._EVERYWHERE
     assert callback._restore_everywhere(os.getppid(), recorder).current is recorder
     assert callback._restore_everywhere(-1, recorder).current is None

@@ -1,12 +1,9 @@
 """A store that fails costs one warning, never a fit; what it has missed arrives later, once."""
 
-from __future__ import annotations
-
 import json
 import resource
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,10 +16,6 @@ from skpref.cli import main
 from skpref.exceptions import TrackingWarning
 from skpref.tracking import MLflowCallback, sync, track
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 mlflow = pytest.importorskip("mlflow")
 pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 does not hand callbacks on")
 pytestmark = pytest.mark.usefixtures("home")
@@ -33,17 +26,15 @@ FM = VariationalFM(max_iter=3, tol=0.0, random_state=7)
 
 
 @pytest.fixture
-def default(home: Path) -> str:
+def default(home):
     return f"sqlite:///{home}/mlruns/mlflow.db"
 
 
-def kept(spool: Path) -> list[dict[str, Any]]:
+def kept(spool):
     return [json.loads(line) for file in spool.glob("*.jsonl") for line in file.read_text("utf-8").splitlines()]
 
 
-def test_a_search_without_a_server_is_sent_later_and_once(
-    closed_port: str, default: str, tmp_path: Path, stored: Callable[..., Any]
-) -> None:
+def test_a_search_without_a_server_is_sent_later_and_once(closed_port, default, tmp_path, stored):
     callback = MLflowCallback("no server", closed_port, spool=tmp_path)
     search = GridSearchCV(make_pipeline(StandardScaler(), FM), {"variationalfm__n_factors": [1, 2]}, cv=2)
     with pytest.warns(TrackingWarning, match=r"cannot be used.*`skpref mlflow-sync .*` sends them later") as caught:
@@ -80,7 +71,7 @@ def test_a_search_without_a_server_is_sent_later_and_once(
     assert len(stored("no server").curve(store.children(fold)[0], "lower_bound")) == 3
 
 
-def test_a_store_that_cannot_be_written(home: Path, default: str, tmp_path: Path, stored: Callable[..., Any]) -> None:
+def test_a_store_that_cannot_be_written(home, default, tmp_path, stored):
     FM.set_callbacks(MLflowCallback("can be read", log_model=False)).fit(X, X[:, 0])  # so that there is a store
     readable = f"sqlite:///file:{home}/mlruns/mlflow.db?mode=ro&uri=true"
     callback = MLflowCallback("can be read", readable, spool=tmp_path, log_model=False)
@@ -94,7 +85,7 @@ def test_a_store_that_cannot_be_written(home: Path, default: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("uri", ["nonsense://nowhere", "sqlite:////dev/null/store.db", "not a store"])
-def test_an_address_that_is_not_valid(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_is_not_valid(uri, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a name without a scheme is a folder for MLflow
     callback = MLflowCallback(tracking_uri=uri, spool=tmp_path / "spool", log_model=False, plots=False)
     with pytest.warns(TrackingWarning, match="cannot be used") as caught:
@@ -104,7 +95,7 @@ def test_an_address_that_is_not_valid(uri: str, tmp_path: Path, monkeypatch: pyt
     assert kept(tmp_path / "spool")[0]["op"] == "store"
 
 
-def test_an_experiment_that_was_deleted(default: str, tmp_path: Path, stored: Callable[..., Any]) -> None:
+def test_an_experiment_that_was_deleted(default, tmp_path, stored):
     client = mlflow.MlflowClient(default)
     client.delete_experiment(client.create_experiment("deleted"))
     with pytest.warns(TrackingWarning, match="the experiment 'deleted' was deleted; restore it, or name another"):
@@ -116,7 +107,7 @@ def test_an_experiment_that_was_deleted(default: str, tmp_path: Path, stored: Ca
     assert stored("another").tree() == [["VariationalFM"]]
 
 
-def test_a_full_disk_costs_two_warnings(closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_costs_two_warnings(closed_port, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # else what is first imported here is cut off for ever
     VariationalFM(max_iter=2).fit(X, X[:, 0])  # numba keeps what it compiles
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -135,9 +126,7 @@ def test_a_full_disk_costs_two_warnings(closed_port: str, tmp_path: Path, monkey
     assert len(messages) <= 3, messages
 
 
-def test_a_spool_that_cannot_be_created_moves_to_the_temporary_folder(
-    closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spool_that_cannot_be_created_moves_to_the_temporary_folder(closed_port, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way", "utf-8")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
@@ -147,11 +136,9 @@ def test_a_spool_that_cannot_be_created_moves_to_the_temporary_folder(
     assert kept(tmp_path / "temporary" / "skpref-spool")
 
 
-def test_a_run_continues_in_a_new_file_when_sync_has_taken_the_old_one(
-    closed_port: str, default: str, tmp_path: Path, stored: Callable[..., Any]
-) -> None:
+def test_a_run_continues_in_a_new_file_when_sync_has_taken_the_old_one(closed_port, default, tmp_path, stored):
 
-    def work() -> None:
+    def work():
         with track("two files", "taken", closed_port, spool=tmp_path) as run:
             run.log_metrics({"first": 1.0})
             run.tracker.outbox.flush(run.key)
@@ -166,12 +153,10 @@ def test_a_run_continues_in_a_new_file_when_sync_has_taken_the_old_one(
     assert run.info.status == "FINISHED"
 
 
-def test_a_store_that_comes_back_is_asked_again(
-    closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: Callable[..., Any]
-) -> None:
+def test_a_store_that_comes_back_is_asked_again(closed_port, tmp_path, monkeypatch, stored):
     callback = MLflowCallback("back", spool=tmp_path, log_model=False)
 
-    def away(*_: Any, **__: Any) -> None:
+    def away(*_, **__):
         raise OSError("away")
 
     with monkeypatch.context() as patch:
@@ -188,13 +173,8 @@ def test_a_store_that_comes_back_is_asked_again(
 
 
 def test_the_command_sends_and_reports_what_it_could_not_send(
-    closed_port: str,
-    default: str,
-    tmp_path: Path,
-    stored: Callable[..., Any],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    closed_port, default, tmp_path, stored, capsys, monkeypatch
+):
     spool = tmp_path / "spool"
     with pytest.warns(TrackingWarning):
         VariationalFM(max_iter=2).set_callbacks(MLflowCallback("by command", closed_port, spool=spool)).fit(X, X[:, 0])
@@ -210,7 +190,7 @@ def test_the_command_sends_and_reports_what_it_could_not_send(
     assert stored("by command").tree() == [["VariationalFM"]]
 
 
-def test_a_line_that_was_cut_off_and_a_file_that_is_none(tmp_path: Path, default: str, closed_port: str) -> None:
+def test_a_line_that_was_cut_off_and_a_file_that_is_none(tmp_path, default, closed_port):
     with pytest.warns(TrackingWarning):
         VariationalFM(max_iter=2).set_callbacks(MLflowCallback("cut", closed_port, spool=tmp_path)).fit(X, X[:, 0])
     (file,) = tmp_path.glob("*.jsonl")
@@ -222,7 +202,7 @@ def test_a_line_that_was_cut_off_and_a_file_that_is_none(tmp_path: Path, default
     assert "0.sending" in done.problems[0]
 
 
-def test_passwords_are_not_written(tmp_path: Path, closed_port: str) -> None:
+def test_passwords_are_not_written(tmp_path, closed_port):
     uri = closed_port.replace("http://", "http://me:secret@")
     with pytest.warns(TrackingWarning) as caught:
         VariationalFM(max_iter=2).set_callbacks(MLflowCallback("safe", uri, spool=tmp_path)).fit(X, X[:, 0])
@@ -232,30 +212,22 @@ def test_passwords_are_not_written(tmp_path: Path, closed_port: str) -> None:
 
 # ------------------------------------------------------------------------------------------------------------- servers
 @pytest.mark.slow
-def test_a_server_that_is_killed_half_way(
-    home: Path,
-    default: str,
-    tmp_path: Path,
-    stored: Callable[..., Any],
-    mlflow_server: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_a_server_that_is_killed_half_way(home, default, tmp_path, stored, mlflow_server, monkeypatch, capfd):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")  # for a busy machine
     artifacts = str(home / "mlruns" / "artifacts")
     arguments = ["server", "--backend-store-uri", default, "--no-serve-artifacts", "--default-artifact-root", artifacts]
-    iterations: list[int] = []
+    iterations = []
     with mlflow_server(arguments, "/health") as server:
         VariationalFM(max_iter=2).set_callbacks(MLflowCallback("by server", server.uri)).fit(X, X[:, 0])
         assert stored("by server").runs[0].info.status == "FINISHED"
         assert capfd.readouterr() == ("", "")  # MLflow would print where to look
 
         class Killer:
-            def setup(self, estimator: Any, context: Any) -> None: ...
-            def teardown(self, estimator: Any, context: Any) -> None: ...
-            def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
-            def on_fit_task_end(self, estimator: Any, context: Any) -> None: ...
-            def on_iteration(self, estimator: Any, context: Any, iteration: Any) -> None:
+            def setup(self, estimator, context): ...
+            def teardown(self, estimator, context): ...
+            def on_fit_task_begin(self, estimator, context): ...
+            def on_fit_task_end(self, estimator, context): ...
+            def on_iteration(self, estimator, context, iteration):
                 iterations.append(iteration.step)
                 if iteration.step == 2:
                     (run,) = stored("killed").runs  # the run has arrived

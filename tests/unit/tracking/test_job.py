@@ -1,27 +1,15 @@
 """What the command ``skpref tune`` leaves in an MLflow store."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
 from skpref import load
 from skpref.cli import main
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 mlflow, pd = pytest.importorskip("mlflow"), pytest.importorskip("pandas")
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
 
 
-def test_a_parent_a_run_a_trial_curves_and_files(
-    home: Path, stored: Callable[..., Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_parent_a_run_a_trial_curves_and_files(home, stored, capsys):
     rows = [
         f"{a},{b},{int(a < b) if (i + a) % 5 else int(a > b)}"
         for i in range(3)

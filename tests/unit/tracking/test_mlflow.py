@@ -1,7 +1,5 @@
 """`Tracker`: what arrives in a store, and what a store that fails costs."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -10,7 +8,6 @@ import socket
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,29 +16,24 @@ from skpref.exceptions import MissingExtraError, TrackingWarning
 from skpref.tracking import Tracker, sync
 from skpref.tracking.client import DEFAULT_URI, hold_interrupts, mlflow_call
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-pytest.importorskip("mlflow")
 pytestmark = pytest.mark.usefixtures("home")
 
 
-def events(tracker: Tracker) -> list[dict[str, Any]]:
+def events(tracker):
     assert tracker.spool_file is not None
     return [json.loads(line) for line in tracker.spool_file.read_text("utf-8").splitlines()]
 
 
-def fail(tracker: Tracker, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+def fail(tracker, monkeypatch, error):
     """Let the store fail when it is given a batch."""
 
-    def log_batch(*_: Any, **__: Any) -> None:
+    def log_batch(*_, **__):
         raise error
 
     monkeypatch.setattr(tracker.outbox.client._mlflow, "log_batch", log_batch)
 
 
-def test_runs_parameters_curves_and_files_arrive(home: Path, stored: Callable[..., Any]) -> None:
+def test_runs_parameters_curves_and_files_arrive(home, stored):
     tracker = Tracker("arrives")
     assert tracker.tracking_uri == DEFAULT_URI
     parent = tracker.start("study", tags={"kind": "test"})
@@ -71,7 +63,7 @@ def test_runs_parameters_curves_and_files_arrive(home: Path, stored: Callable[..
     assert [path.read_text() for path in copies] == ["kept"]
 
 
-def test_the_environment_variable_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_names_the_store(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://user:secret@tracking.example:5000")
     assert Tracker().tracking_uri == "http://user:secret@tracking.example:5000"
     assert Tracker().how_to_look() == "open http://***@tracking.example:5000"
@@ -81,13 +73,13 @@ def test_the_environment_variable_names_the_store(monkeypatch: pytest.MonkeyPatc
     assert other.how_to_look() == "pip install 'mlflow<4' && mlflow ui --backend-store-uri sqlite:///other.db"
 
 
-def test_nothing_is_written_before_the_first_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_before_the_first_event(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Tracker()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_values_that_are_not_finite_are_skipped_with_one_warning(stored: Callable[..., Any]) -> None:
+def test_values_that_are_not_finite_are_skipped_with_one_warning(stored):
     tracker = Tracker("skips")
     run = tracker.start("a")
     with pytest.warns(TrackingWarning, match="'bound' is -inf at step 1; values that are not finite are") as caught:
@@ -101,9 +93,7 @@ def test_values_that_are_not_finite_are_skipped_with_one_warning(stored: Callabl
 
 
 @pytest.mark.parametrize("limit", ["_BUFFER_POINTS", "_BUFFER_SECONDS"])
-def test_points_are_sent_when_there_are_many_or_they_are_old(
-    limit: str, stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_points_are_sent_when_there_are_many_or_they_are_old(limit, stored, monkeypatch):
     tracker = Tracker(f"buffered, {limit}")
     run = tracker.start("fit")
     tracker.log_metrics(run, {"loss": 1.0}, 1)
@@ -115,7 +105,7 @@ def test_points_are_sent_when_there_are_many_or_they_are_old(
     tracker.end(run)
 
 
-def test_names_and_numbers_that_mlflow_or_json_would_refuse(stored: Callable[..., Any]) -> None:
+def test_names_and_numbers_that_mlflow_or_json_would_refuse(stored):
     tracker = Tracker("эксперимент 日本")
     run = tracker.start("ünï 🎉")
     tracker.log_params(run, {"//x": "1", "..": 2, "a//b": "x" * 100_000, "ключ": "значение\n"})
@@ -128,7 +118,7 @@ def test_names_and_numbers_that_mlflow_or_json_would_refuse(stored: Callable[...
     assert stored("эксперимент 日本").curve(arrived, "y") == [(3, 2.0)]
 
 
-def test_a_second_value_of_a_parameter_costs_a_warning_and_no_more(stored: Callable[..., Any]) -> None:
+def test_a_second_value_of_a_parameter_costs_a_warning_and_no_more(stored):
     tracker = Tracker("twice")
     run = tracker.start("twice")
     tracker.log_params(run, {"a": 1, "b": 1})
@@ -141,7 +131,7 @@ def test_a_second_value_of_a_parameter_costs_a_warning_and_no_more(stored: Calla
     assert tracker.online
 
 
-def test_a_file_that_cannot_be_read_costs_a_warning() -> None:
+def test_a_file_that_cannot_be_read_costs_a_warning():
     tracker = Tracker("no file")
     run = tracker.start("a")
     with pytest.warns(TrackingWarning, match="A file is not tracked: nowhere.txt cannot be read"):
@@ -150,7 +140,7 @@ def test_a_file_that_cannot_be_read_costs_a_warning() -> None:
     assert tracker.online
 
 
-def test_a_server_that_is_not_there_costs_one_warning(closed_port: str, tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_costs_one_warning(closed_port, tmp_path):
     environment = dict(os.environ)
     tracker = Tracker(tracking_uri=closed_port, spool=tmp_path / "spool")
     with pytest.warns(TrackingWarning, match="cannot be used.*The fit continues") as caught:
@@ -168,7 +158,7 @@ def test_a_server_that_is_not_there_costs_one_warning(closed_port: str, tmp_path
 
 
 @pytest.mark.parametrize("half_way", [False, True])
-def test_a_server_that_never_answers_costs_five_seconds_in_all(home: Path, tmp_path: Path, half_way: bool) -> None:
+def test_a_server_that_never_answers_costs_five_seconds_in_all(home, tmp_path, half_way):
     import mlflow
 
     with socket.socket() as silent:
@@ -187,9 +177,7 @@ def test_a_server_that_never_answers_costs_five_seconds_in_all(home: Path, tmp_p
         assert time.perf_counter() - began < 5.0
 
 
-def test_a_store_that_fails_half_way_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: Callable[..., Any]
-) -> None:
+def test_a_store_that_fails_half_way_loses_nothing(tmp_path, monkeypatch, stored):
     (tmp_path / "plot.txt").write_text("plot")
     tracker = Tracker("half way", spool=tmp_path / "spool")
     run = tracker.start("study")
@@ -210,7 +198,7 @@ def test_a_store_that_fails_half_way_loses_nothing(
     assert (again.info.status, stored("half way").files(again)) == ("FINISHED", {"plot.txt"})
 
 
-def test_an_interruption_keeps_the_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_keeps_the_event(tmp_path, monkeypatch):
     tracker = Tracker("keeps the event", spool=tmp_path)
     run = tracker.start("study")
     fail(tracker, monkeypatch, KeyboardInterrupt())
@@ -221,7 +209,7 @@ def test_an_interruption_keeps_the_event(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def ctrl_c() -> Iterator[None]:
+def ctrl_c():
     """SIGINT as in a terminal: a shell ignores it in what runs in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -229,15 +217,13 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_an_interrupt_waits_until_the_run_has_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: Callable[..., Any]
-) -> None:
+def test_an_interrupt_waits_until_the_run_has_begun(tmp_path, monkeypatch, stored):
     tracker = Tracker("begins", spool=tmp_path / "spool")
     tracker.end(tracker.start("before"))
     client = tracker.outbox.client._mlflow
     create_run = client.create_run
 
-    def interrupted(*args: Any, **kwargs: Any) -> Any:
+    def interrupted(*args, **kwargs):
         signal.raise_signal(signal.SIGINT)
         return create_run(*args, **kwargs)
 
@@ -255,10 +241,10 @@ def test_an_interrupt_waits_until_the_run_has_begun(
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_the_second_interrupt_does_not_wait() -> None:
+def test_the_second_interrupt_does_not_wait():
     steps = []
 
-    def interrupt_twice() -> None:
+    def interrupt_twice():
         with hold_interrupts(), hold_interrupts():
             signal.raise_signal(signal.SIGINT)
             steps.append("after the first")
@@ -271,7 +257,7 @@ def test_the_second_interrupt_does_not_wait() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_warnings_and_log_lines_of_mlflow_stay_off_the_screen(capfd: pytest.CaptureFixture[str]) -> None:
+def test_warnings_and_log_lines_of_mlflow_stay_off_the_screen(capfd):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tracker = Tracker("quiet")
@@ -280,11 +266,11 @@ def test_warnings_and_log_lines_of_mlflow_stay_off_the_screen(capfd: pytest.Capt
     assert capfd.readouterr() == ("", "")
 
 
-def test_threads_leave_the_warning_filters_alone() -> None:
+def test_threads_leave_the_warning_filters_alone():
     """`catch_warnings` in several threads at once can leave the filters of one of them to the whole process."""
     filters = warnings.filters
 
-    def unchanged() -> bool:
+    def unchanged():
         with mlflow_call():
             return warnings.filters is filters
 
@@ -292,21 +278,21 @@ def test_threads_leave_the_warning_filters_alone() -> None:
         assert pool.submit(unchanged).result()
 
 
-def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"skpref\[mlflow\]"):
         Tracker()
 
 
 @pytest.mark.parametrize("what", ["experiment", "tables"])
-def test_another_process_may_be_first(what: str, monkeypatch: pytest.MonkeyPatch, stored: Callable[..., Any]) -> None:
+def test_another_process_may_be_first(what, monkeypatch, stored):
     import mlflow
 
     monkeypatch.setattr("skpref.tracking.client._TABLES_SECONDS", 0.0)
     look = mlflow.MlflowClient.get_experiment_by_name
-    looks: list[str] = []
+    looks = []
 
-    def late(self: Any, name: str) -> Any:
+    def late(self, name):
         looks.append(name)
         if len(looks) > 1:
             return look(self, name)

@@ -1,7 +1,5 @@
 """Models in MLflow's format: written as data, loaded, registered, and asked over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import json
@@ -12,7 +10,6 @@ import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -39,10 +36,6 @@ from skpref.exceptions import DataError, DataWarning, MissingExtraError, Trackin
 from skpref.tracking import MLflowCallback, log_model, save_model, track
 from skpref.tracking.model import requirements
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 mlflow = pytest.importorskip("mlflow")
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -52,19 +45,19 @@ RATED = [[user, item] for user in ("ann", "bob", "cyd") for item in ("tea", "cof
 STARS = [3, 1, 2, 3, 2, 1, 3, 1, 2]
 
 
-def with_features() -> GPPLClassifier:
+def with_features():
     """Items of a table: others are unknown."""
     drinks = Table([[0.0], [0.5], [1.0]], ids=["tea", "coffee", "water"])
     return GPPLClassifier(items=drinks).fit(PAIRS, FIRST_WINS)
 
 
-def round_trip(estimator: Any, example: Any, folder: Path) -> Any:
+def round_trip(estimator, example, folder):
     save_model(estimator, folder / "model", example)
     return mlflow.pyfunc.load_model(str(folder / "model"))
 
 
 # ------------------------------------------------------------------------------------------------------------- as data
-def test_every_file_is_data(tmp_path: Path) -> None:
+def test_every_file_is_data(tmp_path):
     save_model(GPPLClassifier().fit(PAIRS, FIRST_WINS), tmp_path / "model", PAIRS)
     names = {path.name for path in (tmp_path / "model").rglob("*") if path.is_file()}
     assert not [name for name in names if name.endswith((".pkl", ".pickle", ".joblib", ".cloudpickle"))]
@@ -83,9 +76,7 @@ def test_every_file_is_data(tmp_path: Path) -> None:
         ('{"url": "https://a/b", "vcs_info": {"vcs": "git", "commit_id": "c1"}}', "skpref @ git+https://a/b@c1"),
     ],
 )
-def test_the_package_is_required_from_where_it_came(
-    monkeypatch: pytest.MonkeyPatch, origin: str | None, line: str
-) -> None:
+def test_the_package_is_required_from_where_it_came(monkeypatch, origin, line):
     monkeypatch.setattr(
         "importlib.metadata.distribution", lambda _: SimpleNamespace(read_text=lambda _: origin, version="1.0")
     )
@@ -100,7 +91,7 @@ def test_the_package_is_required_from_where_it_came(
         make_pipeline(make_pipeline(StandardScaler()), VariationalFM(max_iter=3)),
     ],
 )
-def test_pipelines_with_steps_of_scikit_learn(pipeline: Any, tmp_path: Path) -> None:
+def test_pipelines_with_steps_of_scikit_learn(pipeline, tmp_path):
     y = X[:, 0] + 0.1 * np.random.default_rng(1).standard_normal(20)
     served = round_trip(pipeline.fit(X, y), X, tmp_path)
     np.testing.assert_array_equal(served.predict(X), pipeline.predict(X))
@@ -108,14 +99,14 @@ def test_pipelines_with_steps_of_scikit_learn(pipeline: Any, tmp_path: Path) -> 
     np.testing.assert_allclose(std[["prediction", "std"]].T, pipeline.predict(X, return_std=True))
 
 
-def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_saved_is_refused(tmp_path):
     odd = make_pipeline(FunctionTransformer(np.arctan), VariationalFM(max_iter=3)).fit(X**2, X[:, 0])
     with pytest.raises(DataError, match=r"cannot save a Pipeline.*func: numpy.*arctan is not among"):
         save_model(odd, tmp_path / "model")
 
 
 # ------------------------------------------------------------------------------------------------------------- params
-def test_classes_probabilities_and_latent_values(tmp_path: Path) -> None:
+def test_classes_probabilities_and_latent_values(tmp_path):
     model = GPPLClassifier().fit(PAIRS, FIRST_WINS)
     served = round_trip(model, PAIRS, tmp_path)
     assert [column.name for column in served.metadata.signature.inputs.inputs] == ["left", "right"]
@@ -134,7 +125,7 @@ def test_classes_probabilities_and_latent_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("return_proba", [False, True])
-def test_answers_for_users_in_the_place_of_the_column(tmp_path: Path, return_proba: bool) -> None:
+def test_answers_for_users_in_the_place_of_the_column(tmp_path, return_proba):
     answers = [[user, *pair] for user in ("ann", "bob") for pair in PAIRS]
     model = CrowdGPPL(n_factors=1, random_state=0).fit(answers, [1, 1, 1, 0, 0, 0])
     served = round_trip(model, answers, tmp_path)
@@ -150,7 +141,7 @@ def test_answers_for_users_in_the_place_of_the_column(tmp_path: Path, return_pro
 
 
 @pytest.mark.parametrize("words", [False, True])
-def test_users_have_the_type_of_their_ids(tmp_path: Path, words: bool) -> None:
+def test_users_have_the_type_of_their_ids(tmp_path, words):
     answers = [[user, *pair] for user in (1, 2) for pair in PAIRS] * 10
     y = np.tile([1, 1, 1, 0, 0, 0], 10)
     model = CrowdGPPL(n_factors=1, random_state=0).fit(answers, np.where(y, "left", "right") if words else y)
@@ -170,7 +161,7 @@ def test_users_have_the_type_of_their_ids(tmp_path: Path, words: bool) -> None:
     assert list(predictor.predict(rows, {"users": ["2"]}).columns) == [2]
 
 
-def test_users_of_a_table_are_known(tmp_path: Path) -> None:
+def test_users_of_a_table_are_known(tmp_path):
     answers = [[user, *pair] for user in ("ann", "bob") for pair in PAIRS]
     people = Table([[0.0], [1.0], [2.0]], ids=["ann", "bob", "cyd"])
     model = CrowdGPPL(users=people, n_factors=1, random_state=0).fit(answers, [1, 1, 1, 0, 0, 0])
@@ -183,7 +174,7 @@ def test_users_of_a_table_are_known(tmp_path: Path) -> None:
         served.predict(rows, params={"users": ["dan"]})
 
 
-def test_raters_and_designs(tmp_path: Path) -> None:
+def test_raters_and_designs(tmp_path):
     chains = GibbsM3F(max_iter=6, burn_in=2, random_state=0).fit(RATED, STARS)
     served = round_trip(chains, RATED, tmp_path / "chains")
     np.testing.assert_array_equal(served.predict(served.input_example), chains.predict(RATED[:2]))
@@ -199,7 +190,7 @@ def test_raters_and_designs(tmp_path: Path) -> None:
     np.testing.assert_array_equal(served.predict(served.input_example), machine.predict(RATED[:2]))
 
 
-def test_levels_whole_numbers_as_ids_and_frames(tmp_path: Path) -> None:
+def test_levels_whole_numbers_as_ids_and_frames(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["height", "width"])
     grades = GPOrdinalRegressor(random_state=0, optimizer=None).fit(frame, np.arange(20) % 3)
@@ -216,7 +207,7 @@ def test_levels_whole_numbers_as_ids_and_frames(tmp_path: Path) -> None:
     np.testing.assert_allclose(served.predict(mixed), encoded.predict(mixed))
 
 
-def test_a_model_that_transforms(tmp_path: Path) -> None:
+def test_a_model_that_transforms(tmp_path):
     model = BayesianGPLVM(1, inducing=6, tol=0.1, random_state=0).fit(X)
     served = round_trip(model, X, tmp_path)
     np.testing.assert_array_equal(served.predict(X), model.transform(X))
@@ -224,7 +215,7 @@ def test_a_model_that_transforms(tmp_path: Path) -> None:
         save_model(3, tmp_path / "three")
 
 
-def test_what_a_model_cannot_is_said(tmp_path: Path) -> None:
+def test_what_a_model_cannot_is_said(tmp_path):
     served = round_trip(GPPLClassifier().fit(PAIRS, FIRST_WINS), PAIRS, tmp_path)
     names = [param.name for param in served.metadata.signature.params.params]
     assert names == ["return_std", "return_proba", "rank"]
@@ -235,7 +226,7 @@ def test_what_a_model_cannot_is_said(tmp_path: Path) -> None:
         inner.predict(served.input_example, {"users": ["ann"], "return_std": True})
 
 
-def test_an_unknown_id_is_named(tmp_path: Path) -> None:
+def test_an_unknown_id_is_named(tmp_path):
     served = round_trip(with_features(), PAIRS, tmp_path)
     with pytest.raises(mlflow.MlflowException, match="unknown item 'milk'"):
         served.predict(served.input_example.assign(left="milk"))
@@ -255,7 +246,7 @@ WON = np.arange(20) % 3 > 0
 KINDS = ["pandas", "categories", "arrow", "polars", "pyarrow", "objects"]
 
 
-def framed(kind: str, *columns: str) -> Any:
+def framed(kind, *columns):
     """A frame of any library; `day` and `winner` are read by no model."""
     part = {name: FRAME[name] for name in columns or FRAME}
     frame = pytest.importorskip("pandas").DataFrame(part)
@@ -269,14 +260,14 @@ def framed(kind: str, *columns: str) -> Any:
     return frame if library is None else pytest.importorskip(kind) and pkgutil.resolve_name(library)(part)
 
 
-def columns_of(served: Any) -> dict[str, bool]:
+def columns_of(served):
     """Columns of a request, and which are required."""
     return {column.name: column.required for column in served.metadata.signature.inputs.inputs}
 
 
 @pytest.mark.filterwarnings("ignore:Found extra inputs")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_request_has_what_the_model_reads_whatever_frame_it_was_fitted_to(kind: str, tmp_path: Path) -> None:
+def test_a_request_has_what_the_model_reads_whatever_frame_it_was_fitted_to(kind, tmp_path):
     model = GPPLClassifier(left="a", right="b", covariates=[("words_a", "words_b")]).fit(framed(kind), WON)
     served = round_trip(model, framed(kind), tmp_path)
     assert columns_of(served) == {"a": True, "b": True, "words_a": False, "words_b": False}
@@ -290,7 +281,7 @@ def test_a_request_has_what_the_model_reads_whatever_frame_it_was_fitted_to(kind
 
 
 @pytest.mark.parametrize("kind", ["categories", "polars"])
-def test_users_replace_the_column_of_a_frame(kind: str, tmp_path: Path) -> None:
+def test_users_replace_the_column_of_a_frame(kind, tmp_path):
     model = CrowdGPPL(user="judge", left="a", right="b", n_factors=1, random_state=0).fit(framed(kind), WON)
     ratings = framed(kind, "judge", "a")
     chains = GibbsM3F(max_iter=4, burn_in=2, duplicates="last", random_state=0).fit(ratings, WON.astype(int))
@@ -306,7 +297,7 @@ def test_users_replace_the_column_of_a_frame(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_decimals_are_not_cut_where_the_fit_had_integers(kind: str, tmp_path: Path) -> None:
+def test_decimals_are_not_cut_where_the_fit_had_integers(kind, tmp_path):
     X = framed(kind, "words_a", "words_b")
     model = SVGPRegressor(inducing=5, random_state=0, optimizer=None).fit(X, WON.astype(float))
     served = round_trip(model, X, tmp_path)
@@ -315,7 +306,7 @@ def test_decimals_are_not_cut_where_the_fit_had_integers(kind: str, tmp_path: Pa
     np.testing.assert_allclose(served.predict(numbers + 0.9), model.predict(numbers + 0.9))
 
 
-def test_a_pipeline_asks_for_the_columns_of_its_transformers(tmp_path: Path) -> None:
+def test_a_pipeline_asks_for_the_columns_of_its_transformers(tmp_path):
     whole = framed("polars")
     columns = make_column_transformer((OneHotEncoder(), ["judge"]), (StandardScaler(), ["words_a"]), ("drop", ["day"]))
     model = make_pipeline(columns, VariationalFM(max_iter=2, random_state=0)).fit(whole, WON.astype(float))
@@ -324,7 +315,7 @@ def test_a_pipeline_asks_for_the_columns_of_its_transformers(tmp_path: Path) -> 
     np.testing.assert_allclose(served.predict(framed("pandas", "judge", "words_a")), model.predict(whole))
 
 
-def test_columns_by_position_are_served(tmp_path: Path) -> None:
+def test_columns_by_position_are_served(tmp_path):
     X = np.array(list(zip(*(FRAME[name] for name in ("day", "a", "b", "words_a")), strict=True)), dtype=object)
     with pytest.warns(DataWarning, match="favours the left side"):
         model = GPPLClassifier(left=1, right=2, covariates=[3]).fit(X, WON)
@@ -335,7 +326,7 @@ def test_columns_by_position_are_served(tmp_path: Path) -> None:
     np.testing.assert_array_equal(served.predict(ids), model.predict(X[:2, 1:3]))
 
 
-def test_ties_and_ranks_are_asked_for(tmp_path: Path) -> None:
+def test_ties_and_ranks_are_asked_for(tmp_path):
     X, y = framed("pandas", "a", "b"), np.where(np.arange(20) % 4, WON, 0.5)
     model = GPPLClassifier(likelihood="logit-ties").fit(X, y)
     served = round_trip(model, X, tmp_path)
@@ -351,7 +342,7 @@ def test_ties_and_ranks_are_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dated", [True, False])
-def test_a_model_whose_utilities_move_asks_for_the_time(tmp_path: Path, dated: bool) -> None:
+def test_a_model_whose_utilities_move_asks_for_the_time(tmp_path, dated):
     X = framed("pandas", "a", "b").assign(when=np.arange(20.0))
     if dated:
         X["when"] = np.datetime64("2024-01-01") + X["when"].astype("timedelta64[D]")
@@ -367,14 +358,14 @@ def test_a_model_whose_utilities_move_asks_for_the_time(tmp_path: Path, dated: b
                 served.predict(X.assign(when=np.datetime64(number, "ns")))
 
 
-def test_a_model_of_that_january_is_served(tmp_path: Path) -> None:
+def test_a_model_of_that_january_is_served(tmp_path):
     X = framed("pandas", "a", "b").assign(when=np.datetime64("1970-01-01", "ns") + np.arange(1, 21).astype("m8[h]"))
     model = GPPLClassifier(time="when").fit(X, WON)
     np.testing.assert_array_equal(round_trip(model, X, tmp_path).predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_models_of_tasks_are_served(tmp_path: Path, named: bool) -> None:
+def test_models_of_tasks_are_served(tmp_path, named):
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     X = np.array([[f"u{u}", *rng.permutation(list("abcd"))[:3]] for u in range(8) for _ in range(4)], dtype=object)
@@ -401,10 +392,8 @@ def test_models_of_tasks_are_served(tmp_path: Path, named: bool) -> None:
         crowd.predict(crowd.input_example, params={"users": ["u1"], "return_proba": True})
 
 
-def test_a_model_that_cannot_be_logged_leaves_its_run_finished(
-    stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(**_: Any) -> None:
+def test_a_model_that_cannot_be_logged_leaves_its_run_finished(stored, monkeypatch):
+    def fails(**_):
         raise mlflow.MlflowException("no signature")
 
     monkeypatch.setattr("mlflow.pyfunc.save_model", fails)
@@ -414,7 +403,7 @@ def test_a_model_that_cannot_be_logged_leaves_its_run_finished(
     assert run.info.status == "FINISHED"
 
 
-def test_a_fitted_model_is_logged_with_a_run(stored: Callable[..., Any]) -> None:
+def test_a_fitted_model_is_logged_with_a_run(stored):
     model = with_features()
     with pytest.raises(DataError, match=r"log_model needs a run: call it in a block of track"):
         log_model(model)
@@ -438,7 +427,7 @@ def test_a_fitted_model_is_logged_with_a_run(stored: Callable[..., Any]) -> None
 
 
 # ------------------------------------------------------------------------------------------------------------ registry
-def test_versions_and_aliases(stored: Callable[..., Any]) -> None:
+def test_versions_and_aliases(stored):
     for _ in range(2):
         callback = MLflowCallback("registered", registered_model_name="drinks", plots=False)
         model = GPPLClassifier().set_callbacks(callback).fit(PAIRS, FIRST_WINS)
@@ -459,7 +448,7 @@ def test_versions_and_aliases(stored: Callable[..., Any]) -> None:
 
 # ------------------------------------------------------------------------------------------------------------- serving
 @contextmanager
-def answering(folder: Path) -> Iterator[Callable[[Any], tuple[int, Any]]]:
+def answering(folder):
     """The application that ``mlflow models serve`` runs, in a thread."""
     import socket
 
@@ -483,7 +472,7 @@ def answering(folder: Path) -> Iterator[Callable[[Any], tuple[int, Any]]]:
             thread.join(timeout=30.0)
 
 
-def ask(port: int, body: Any) -> tuple[int, Any]:
+def ask(port, body):
     """Status and answer of a request."""
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/invocations", json.dumps(body).encode(), {"Content-Type": "application/json"}
@@ -495,7 +484,7 @@ def ask(port: int, body: Any) -> tuple[int, Any]:
         return error.code, json.loads(error.read())
 
 
-def test_a_server_cuts_no_decimals(tmp_path: Path) -> None:
+def test_a_server_cuts_no_decimals(tmp_path):
     frame = pytest.importorskip("pandas").DataFrame({"bmi": np.arange(20, 40), "age": np.arange(20)})
     model = SVGPRegressor(inducing=5, random_state=0, optimizer=None).fit(frame, 2.0 * frame.bmi)
     save_model(model, tmp_path / "model", frame)
@@ -506,7 +495,7 @@ def test_a_server_cuts_no_decimals(tmp_path: Path) -> None:
     np.testing.assert_allclose(answer["predictions"], model.predict(type(frame)(asked)))
 
 
-def check_served_pairs(asking: Callable[[Any], tuple[int, Any]], model: Any) -> None:
+def check_served_pairs(asking, model):
     records = [{"left": "tea", "right": "water"}, {"left": "water", "right": "coffee"}]
     assert asking({"dataframe_records": records}) == (200, {"predictions": [1, 0]})
     split = {"columns": ["left", "right"], "data": [["tea", "coffee"]]}
@@ -522,16 +511,14 @@ def check_served_pairs(asking: Callable[[Any], tuple[int, Any]], model: Any) -> 
     assert "right" in answer["message"]
 
 
-def test_a_server_answers_rows_of_ids(tmp_path: Path) -> None:
+def test_a_server_answers_rows_of_ids(tmp_path):
     model = with_features()
     save_model(model, tmp_path / "model", PAIRS)
     with answering(tmp_path / "model") as asking:
         check_served_pairs(asking, model)
 
 
-def test_without_pandas_a_model_is_refused_and_the_run_goes_on(
-    stored: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pandas_a_model_is_refused_and_the_run_goes_on(stored, tmp_path, monkeypatch):
     fitted, find = with_features(), importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pandas" else find(name))
     with pytest.raises(MissingExtraError, match=r"need pandas: pip install 'skpref\[mlflow\]'"):

@@ -1,13 +1,10 @@
 """Tracking across processes: a fresh one, one that is interrupted, forked ones, and those of joblib."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,15 +16,10 @@ from skpref import VariationalFM
 from skpref.exceptions import TrackingWarning
 from skpref.tracking import track
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-pytest.importorskip("mlflow")
 pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 does not hand callbacks on")
 
 
-def script(text: str, folder: Path) -> subprocess.Popen[str]:
+def script(text, folder):
     unset = {"MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "PYTHONDONTWRITEBYTECODE"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     process = subprocess.Popen(
@@ -71,9 +63,7 @@ VariationalFM(max_iter=5).set_callbacks(callback, Slow()).fit(X, X[:, 0])
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no signals of POSIX on this system")
-def test_mlflow_is_imported_by_the_first_run_and_a_real_interruption_ends_the_run(
-    tmp_path: Path, stored: Callable[..., Any], request: pytest.FixtureRequest
-) -> None:
+def test_mlflow_is_imported_by_the_first_run_and_a_real_interruption_ends_the_run(tmp_path, stored, request):
     process = script(FRESH, tmp_path)
     request.addfinalizer(process.kill)
     assert process.stdout is not None
@@ -111,7 +101,7 @@ tracker.end(run)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_forked_process_writes_to_the_same_store(home: Path, stored: Callable[..., Any]) -> None:
+def test_a_forked_process_writes_to_the_same_store(home, stored):
     out, err = script(FORKS, home).communicate(timeout=120)
     assert (out, err) == ("0\n", "")
     assert stored("forks").tree() == [["parent", ["again"], ["child"]]]
@@ -123,11 +113,11 @@ def test_a_forked_process_writes_to_the_same_store(home: Path, stored: Callable[
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:A worker stopped")  # joblib replaces workers that an earlier test left idle
 @pytest.mark.usefixtures("home")
-def test_processes_of_joblib_do_not_try_a_store_that_has_failed(closed_port: str, tmp_path: Path) -> None:
+def test_processes_of_joblib_do_not_try_a_store_that_has_failed(closed_port, tmp_path):
     X = np.random.default_rng(0).standard_normal((24, 2))
     pipeline = make_pipeline(StandardScaler(), VariationalFM(max_iter=2))
 
-    def work() -> None:
+    def work():
         with track("block", "failed", closed_port, spool=tmp_path, log_model=False):
             cross_validate(pipeline, X, X[:, 0], cv=4, n_jobs=2)
 

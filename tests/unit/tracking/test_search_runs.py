@@ -1,9 +1,5 @@
 """Runs that `OptunaSearch` leaves in a real store: a trial each, in them their folds, pruned and failed ones too."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 from sklearn.exceptions import FitFailedWarning
@@ -14,10 +10,6 @@ from skpref import OneHotDesign, VariationalFM
 from skpref.search import OptunaSearch
 from skpref.tracking import MLflowCallback
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-mlflow = pytest.importorskip("mlflow")
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 does not hand callbacks on")
 pytestmark = pytest.mark.usefixtures("home")
@@ -28,15 +20,15 @@ Y = X[:, 1] + RNG.normal(0.0, 0.3, len(X))
 NAME = "variationalfm__n_factors"
 
 
-class Third(optuna.pruners.BasePruner):  # type: ignore[misc]
+class Third(optuna.pruners.BasePruner):
     """Gives up trial 2 at the first look into its first fold."""
 
-    def prune(self, study: Any, trial: Any) -> bool:
+    def prune(self, study, trial):
         return bool(trial.number == 2)
 
 
 @pytest.mark.filterwarnings("ignore:The estimator OneHotDesign does not support callbacks")
-def test_every_trial_is_a_run_with_its_folds_in_it(stored: Callable[..., Any]) -> None:
+def test_every_trial_is_a_run_with_its_folds_in_it(stored):
     model = make_pipeline(OneHotDesign(), VariationalFM(max_iter=8, tol=0.0, random_state=0))
     cv = KFold(2, shuffle=True, random_state=0)
     # -1 is refused by the estimator: a trial that fails.
@@ -82,8 +74,7 @@ def test_every_trial_is_a_run_with_its_folds_in_it(stored: Callable[..., Any]) -
 
 
 @pytest.mark.slow
-def test_importances_and_slices_are_drawn_when_there_are_trials_enough(stored: Callable[..., Any]) -> None:
-    pytest.importorskip("matplotlib")
+def test_importances_and_slices_are_drawn_when_there_are_trials_enough(stored):
     space = {"n_factors": optuna.distributions.IntDistribution(0, 4), "learn_priors": [True, False]}
     design = OneHotDesign().fit_transform(X)
     model = VariationalFM(max_iter=3, random_state=0)

@@ -1,13 +1,10 @@
 """Rows of ids and numbers in Parquet files: the fit of the same features in memory; what needs memory is refused."""
 
-from __future__ import annotations
-
 import pickle
 import tempfile
 from copy import copy
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,15 +17,12 @@ from skpref.elicitation import Session
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.machine import sharded
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pandas = pytest.importorskip("pandas")
 dataset = pytest.importorskip("pyarrow.dataset")
-FAST: dict[str, Any] = {"n_factors": 2, "max_iter": 5, "random_state": 0}
+FAST = {"n_factors": 2, "max_iter": 5, "random_state": 0}
 
 
-def table(n: int = 400) -> Any:
+def table(n=400):
     """Return rows of ids and numbers, some of which are functions of others."""
     rng = np.random.default_rng(0)
     user, item = rng.integers(0, 30, n), rng.integers(0, 20, n)
@@ -53,13 +47,13 @@ PAIRS = FRAME[["user", "item"]]
 
 
 @pytest.fixture(autouse=True)
-def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_shards(monkeypatch):
     monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 90)
     monkeypatch.setattr(sharded, "_OWN_BYTES", 0)
     monkeypatch.setattr(sharded, "_LEAST_ROWS", 40)
 
 
-def stored(folder: Path, *names: str, frame: Any = FRAME, n_files: int = 3) -> Path:
+def stored(folder, *names, frame=FRAME, n_files=3):
     folder /= "rows"
     folder.mkdir(exist_ok=True)
     for k, part in enumerate(np.array_split(np.arange(len(frame)), n_files)):
@@ -67,18 +61,18 @@ def stored(folder: Path, *names: str, frame: Any = FRAME, n_files: int = 3) -> P
     return folder
 
 
-def numbers(model: Any) -> list[Any]:
+def numbers(model):
     machine = model.posterior_.machine
     return [machine.mean, machine.variance, *machine.prior[:2], model.lower_bounds_, [model.intercept_]]
 
 
-def assert_near(model: Any, wanted: Any) -> None:
+def assert_near(model, wanted):
     for a, b in zip(numbers(model), numbers(wanted), strict=True):
         assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("weight", [None, "times"])
-def test_one_shard_has_the_bits_of_pairs_in_memory(tmp_path: Path, weight: str | None, monkeypatch: Any) -> None:
+def test_one_shard_has_the_bits_of_pairs_in_memory(tmp_path, weight, monkeypatch):
     design = OneHotDesign()
     X = design.fit_transform(PAIRS)
     groups = design.groups_ == "item"  # in the order of the columns
@@ -108,7 +102,7 @@ def test_one_shard_has_the_bits_of_pairs_in_memory(tmp_path: Path, weight: str |
     ],
     ids=str,
 )
-def test_the_fit_is_that_of_the_same_features_in_memory(tmp_path: Path, names: list[str], weight: str | None) -> None:
+def test_the_fit_is_that_of_the_same_features_in_memory(tmp_path, names, weight):
     path = stored(tmp_path, *names, "y", *([weight] if weight else []))
     model = VariationalFM(**FAST).fit(path, "y", weight)
     X = model.design_.transform(FRAME[names])
@@ -119,7 +113,7 @@ def test_the_fit_is_that_of_the_same_features_in_memory(tmp_path: Path, names: l
 
 
 @pytest.mark.parametrize("link", ["probit", "logit"])
-def test_two_classes(tmp_path: Path, link: Any) -> None:
+def test_two_classes(tmp_path, link):
     path, names = stored(tmp_path, "user", "item", "price", "side"), ["user", "item", "price"]
     model = VariationalFMClassifier(link=link, **FAST).fit(path, "side")
     X = model.design_.transform(FRAME[names])
@@ -152,7 +146,7 @@ LEVELS = FRAME.assign(
         (["user", "item", "price", "weekday"], "stars", "times"),
     ],
 )
-def test_levels(tmp_path: Path, names: list[str], y: str, weight: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_levels(tmp_path, names, y, weight, monkeypatch):
     path = stored(tmp_path, *names, y, *([weight] if weight else []), frame=LEVELS)
     many = VariationalFMOrdinal(**FAST).fit(path, y, weight)
     X, weights = many.design_.transform(LEVELS[names]), None if weight is None else LEVELS[weight]
@@ -177,7 +171,7 @@ def test_levels(tmp_path: Path, names: list[str], y: str, weight: str | None, mo
     assert clone(one).get_params() == one.get_params()
 
 
-def test_levels_that_shards_lack(tmp_path: Path) -> None:
+def test_levels_that_shards_lack(tmp_path):
     frame = LEVELS.sort_values("stars")  # a file has some of the levels only
     names, order = ["user", "item"], [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
     model = VariationalFMOrdinal(**FAST, class_order=order).fit(stored(tmp_path, *names, "stars", frame=frame), "stars")
@@ -190,7 +184,7 @@ def test_levels_that_shards_lack(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("machine", [VariationalFM, VariationalFMOrdinal])
-def test_targets_that_are_decimals_are_numbers(tmp_path: Path, machine: Any) -> None:
+def test_targets_that_are_decimals_are_numbers(tmp_path, machine):
     exact = LEVELS.assign(stars=[Decimal(str(stars)) for stars in LEVELS.stars])
     model = machine(**FAST).fit(stored(tmp_path, "user", "item", "stars", frame=exact), "stars")
     wanted = machine(**FAST).fit(stored(tmp_path, "user", "item", "stars", frame=LEVELS), "stars")
@@ -198,7 +192,7 @@ def test_targets_that_are_decimals_are_numbers(tmp_path: Path, machine: Any) -> 
     assert_array_equal(model.predict(PAIRS), wanted.predict(PAIRS))
 
 
-def test_ordered_categories_of_files_must_agree(tmp_path: Path) -> None:
+def test_ordered_categories_of_files_must_agree(tmp_path):
     few = LEVELS[LEVELS.words > "fair"].assign(words=lambda rows: rows.words.cat.remove_unused_categories())
     path = stored(tmp_path, "user", "words", frame=few)
     LEVELS[["user", "words"]].to_parquet(path / "9.parquet")
@@ -226,20 +220,20 @@ def test_ordered_categories_of_files_must_agree(tmp_path: Path) -> None:
         ("stars", {"groups": [0, 1]}, "groups=list needs all rows in memory"),
     ],
 )
-def test_what_levels_in_files_cannot_be(tmp_path: Path, y: str, options: Any, message: str) -> None:
+def test_what_levels_in_files_cannot_be(tmp_path, y, options, message):
     frame = LEVELS.assign(same=1, gaps=LEVELS.stars.where(LEVELS.stars > 1))
     with pytest.raises(ValueError, match=message):
         VariationalFMOrdinal(**FAST | options).fit(stored(tmp_path, "item", y, frame=frame), y)
 
 
-def test_sources_and_the_default_target_give_the_same_bits(tmp_path: Path) -> None:
+def test_sources_and_the_default_target_give_the_same_bits(tmp_path):
     path = stored(tmp_path, "user", "item", "y")
     model = VariationalFM(**FAST).fit(path)
     for X in (str(path), dataset.dataset(path, format="parquet")):
         assert_array_equal(VariationalFM(**FAST).fit(X, "y").factors_, model.factors_)
 
 
-def test_integers_are_ids_unless_others_are_named(tmp_path: Path) -> None:
+def test_integers_are_ids_unless_others_are_named(tmp_path):
     path = stored(tmp_path, "user", "item", "weekday", "price", "y")
     for names, n_features in ((None, 31 + 21 + 8 + 1), (["user", "item"], 31 + 21 + 2), ("user", 31 + 3)):
         model = VariationalFM(categorical_features=names, **FAST | {"max_iter": 1}).fit(path)
@@ -247,7 +241,7 @@ def test_integers_are_ids_unless_others_are_named(tmp_path: Path) -> None:
         assert model.n_features_in_ == 4
 
 
-def test_rows_in_memory_after_files(tmp_path: Path) -> None:
+def test_rows_in_memory_after_files(tmp_path):
     model = VariationalFM(**FAST).fit(stored(tmp_path, "user", "item", "price", "y"))
     rows = FRAME[["user", "item", "price"]]
     few, all_rows = model.predict(rows.iloc[:3]), model.predict(rows)
@@ -278,7 +272,7 @@ def test_rows_in_memory_after_files(tmp_path: Path) -> None:
     assert in_memory.predict([[1.0, 0.0]]).shape == (1,)
 
 
-def test_saving_cloning_and_damage(tmp_path: Path) -> None:
+def test_saving_cloning_and_damage(tmp_path):
     model = VariationalFM(categorical_features=["user", "item"], **FAST)
     model.fit(stored(tmp_path, "user", "item", "price", "y"))
     rows = FRAME[["user", "item", "price"]]
@@ -295,7 +289,7 @@ def test_saving_cloning_and_damage(tmp_path: Path) -> None:
             skpref.save(damaged, tmp_path / "damaged.skpref")
 
 
-def test_a_warm_start_goes_on(tmp_path: Path) -> None:
+def test_a_warm_start_goes_on(tmp_path):
     path = stored(tmp_path, "user", "item", "y")
     options = FAST | {"tol": 0.0, "warm_start": True}
     model = VariationalFM(**options).fit(path)
@@ -306,7 +300,7 @@ def test_a_warm_start_goes_on(tmp_path: Path) -> None:
     assert_array_equal(model.fit(fewer).factors_, VariationalFM(**options | {"n_factors": 3}).fit(fewer).factors_)
 
 
-def test_an_interrupted_fit_leaves_the_earlier_one_and_no_files(tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_interrupted_fit_leaves_the_earlier_one_and_no_files(tmp_path, monkeypatch):
     path, folder = stored(tmp_path, "user", "item", "price", "y"), tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -314,7 +308,7 @@ def test_an_interrupted_fit_leaves_the_earlier_one_and_no_files(tmp_path: Path, 
     wanted, design = numbers(model), model.design_
     assert list(folder.iterdir()) == []
 
-    def interrupted(*_: Any) -> None:
+    def interrupted(*_):
         assert list(folder.iterdir())
         raise KeyboardInterrupt
 
@@ -335,16 +329,13 @@ def test_an_interrupted_fit_leaves_the_earlier_one_and_no_files(tmp_path: Path, 
         ({"n_samples": 1}, "y", None, "n_samples=1 needs all rows in memory"),
         ({"early_stopping": True}, "y", None, "early_stopping=True needs all rows in memory"),
         ({"groups": [0, 1, 1]}, "y", None, "groups=list needs all rows in memory"),
-        ({}, "stars", None, "there is no column 'stars' in X, which has the columns user, item, price, y;"),
-        ({}, "y", "times", "there is no column 'times' in X.*name it by sample_weight="),
-        ({}, FRAME.y, None, "y must be the name of a column of X, which is not in memory; got Series"),
         ({}, "user", None, "y must be numbers: could not convert string to float: 'user"),
         ({"categorical_features": ["user", "shop"]}, "y", None, "names 'shop', which is not one of the features"),
         ({"categorical_features": ["item"]}, "y", None, "column 'user' of X holds .*string, and no numbers: name it"),
         ({"categorical_features": ["user", "price"]}, "y", None, "numeric price ids must be integers, got"),
     ],
 )
-def test_what_files_cannot_do_is_said(tmp_path: Path, options: Any, y: Any, weight: Any, message: str) -> None:
+def test_what_files_cannot_do_is_said(tmp_path, options, y, weight, message):
     with pytest.raises(DataError, match=message):
         VariationalFM(**FAST | options).fit(stored(tmp_path, "user", "item", "price", "y"), y, weight)
 
@@ -360,14 +351,14 @@ def test_what_files_cannot_do_is_said(tmp_path: Path, options: Any, y: Any, weig
         ("times", -1.0, r"Negative values in data passed to `sample_weight`.*\(rows 90 to 223 of X\)"),
     ],
 )
-def test_a_wrong_value_is_said_with_its_rows(tmp_path: Path, column: str, value: Any, message: str) -> None:
+def test_a_wrong_value_is_said_with_its_rows(tmp_path, column, value, message):
     frame = FRAME.copy()
     frame.loc[100, column] = value
     with pytest.raises(DataError, match=message):
         VariationalFM(**FAST).fit(stored(tmp_path, "user", "item", "price", "y", "times", frame=frame), "y", "times")
 
 
-def test_files_that_lack_rows_or_columns_are_refused(tmp_path: Path) -> None:
+def test_files_that_lack_rows_or_columns_are_refused(tmp_path):
     model = VariationalFM(**FAST)
     with pytest.raises(DataError, match="a folder without Parquet files"):
         model.fit(tmp_path)
@@ -392,7 +383,7 @@ def test_files_that_lack_rows_or_columns_are_refused(tmp_path: Path) -> None:
     assert not hasattr(model, "posterior_")
 
 
-def test_sessions_take_rows_with_the_columns_of_the_files(tmp_path: Path) -> None:
+def test_sessions_take_rows_with_the_columns_of_the_files(tmp_path):
     model = VariationalFM(**FAST).fit(stored(tmp_path, "user", "item", "y"))
     candidates = PAIRS[:20].assign(user="somebody else")
     by_frame = Session(model, candidates, random_state=0)

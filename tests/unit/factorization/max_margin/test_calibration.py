@@ -1,7 +1,5 @@
 """Predictive probabilities hold what they promise on ratings that the pseudo-likelihood is no model of."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

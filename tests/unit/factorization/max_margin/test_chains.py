@@ -1,13 +1,10 @@
 """Checkpoints from people you do not know: damaged or forged ones are refused, or give a fit that is a fit."""
 
-from __future__ import annotations
-
 import io
 import json
 import warnings
 import zipfile
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,10 +15,6 @@ from skpref.exceptions import CheckpointError
 from skpref.inference import checkpoint, gibbs
 from tests.unit.test_persistence_hostile import MUTATIONS, npy, rebuilt
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-Members = dict[str, bytes]
 X = np.argwhere(np.random.default_rng(0).random((14, 9)) < 0.7)
 Y = np.random.default_rng(1).integers(1, 5, len(X))
 SWEEPS = {"max_iter": 8, "burn_in": 3, "n_samples": 4, "random_state": 0}
@@ -35,12 +28,12 @@ VALUES = [-1, 0, 1, 10**6, 2**40, 2**63, 0.5, True, None, "x", [], {}, [1], {"us
 
 
 @cache
-def sound(name: str, sweep: int) -> bytes:
+def sound(name, sweep):
     """Return the checkpoint of a fit that was interrupted after a sweep."""
     import tempfile
     from pathlib import Path
 
-    def stop(writer: Any, chains: Any) -> None:
+    def stop(writer, chains):
         if sum(chain.sweep for chain in chains) == sweep:
             checkpoint.write_checkpoint(writer._checkpoint, chains)
             raise KeyboardInterrupt
@@ -53,26 +46,26 @@ def sound(name: str, sweep: int) -> bytes:
         return path.read_bytes()
 
 
-def opened(content: bytes) -> tuple[Any, list[Any]]:
+def opened(content):
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     header = json.loads(members.pop("schema.json"))
     return header, [np.load(io.BytesIO(members[f"{number}.npy"])) for number in range(len(members))]
 
 
-def forged(header: Any, arrays: list[Any]) -> bytes:
+def forged(header, arrays):
     """Write parts with the digest that they need."""
     header.pop("digest", None)
     header["digest"] = checkpoint.content_digest(header, arrays)
     return rebuilt({"schema.json": json.dumps(header).encode(), **{f"{i}.npy": npy(a) for i, a in enumerate(arrays)}})
 
 
-def leaves(part: Any) -> list[tuple[Any, Any]]:
+def leaves(part):
     pairs = list(part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ())
     return [(part, key) for key, _ in pairs] + [leaf for _, value in pairs for leaf in leaves(value)]
 
 
-def mutated(content: bytes, rng: np.random.Generator) -> bytes:
+def mutated(content, rng):
     """Flip bytes, cut the file, or change parts and write all of it anew."""
     kind = rng.choice(["flip", "cut", "array", "entry", "header", "key"], p=[0.2, 0.05, 0.25, 0.2, 0.2, 0.1])
     if kind == "flip":
@@ -102,7 +95,7 @@ def mutated(content: bytes, rng: np.random.Generator) -> bytes:
     return forged(header, arrays)
 
 
-def outcome(name: str, content: bytes, path: Path) -> str:
+def outcome(name, content, path):
     """Resume from a file; return "refused" or "fitted", having checked what that means."""
     path.write_bytes(content)
     model = clone(MODELS[name]).set_params(checkpoint=path)
@@ -131,7 +124,7 @@ def outcome(name: str, content: bytes, path: Path) -> str:
 
 @pytest.mark.parametrize("sweep", [2, 7])
 @pytest.mark.parametrize("name", MODELS)
-def test_any_mutation_is_refused_or_gives_a_fit(name: str, sweep: int, tmp_path: Path) -> None:
+def test_any_mutation_is_refused_or_gives_a_fit(name, sweep, tmp_path):
     content, rng = sound(name, sweep), np.random.default_rng([sweep, len(name)])
     assert outcome(name, content, tmp_path / "run") == "fitted"
     assert outcome(name, forged(*opened(content)), tmp_path / "run") == "fitted"

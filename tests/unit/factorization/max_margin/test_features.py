@@ -1,9 +1,5 @@
 """The table of the features that users hold."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -22,12 +18,12 @@ HELD = np.array([[[0.9, 0.2, 0.6], [0.4, 0.3, 1.0], [0.8, 0.1, 0.7]]])  # users 
 ADDED = np.array([[[3.0, 1.0, -2.0], [0.0, 1.0, 2.0], [-4.0, 1.0, 1.0]]])  # items by features
 
 
-def table(n_ids: int) -> Any:
+def table(n_ids):
     average = Factors(HELD, ADDED, np.zeros((1, 1, 2)))
     return describe_features(average, VOCABULARIES, 2.0, n_ids)
 
 
-def test_features_are_described_by_their_holders_and_items() -> None:
+def test_features_are_described_by_their_holders_and_items():
     features = table(2)
     assert features.share.tolist() == pytest.approx([2.3 / 3, 2.1 / 3])  # the second one has no holder
     assert features.chain.tolist() == [0, 0]
@@ -38,13 +34,13 @@ def test_features_are_described_by_their_holders_and_items() -> None:
     assert len(features) == len(features.to_frame()) == 2
 
 
-def test_no_more_ids_are_named_than_asked_for() -> None:
+def test_no_more_ids_are_named_than_asked_for():
     assert table(1).users.tolist() == [["bob"], ["ann"]]
     assert table(1).liked.tolist() == [["tea"], ["milk"]]
 
 
 @pytest.mark.filterwarnings("ignore:The chains of Gibbs")
-def test_chains_have_tables_of_their_own_and_numbers_are_checked() -> None:
+def test_chains_have_tables_of_their_own_and_numbers_are_checked():
     X = [(u, i) for u in range(6) for i in range(5)]
     y = [5 if (u < 3) == (i < 2) else 1 for u, i in X]
     model = GibbsIPM3F(C=1.0, n_chains=2, max_iter=12, burn_in=4, random_state=0).fit(X, y)

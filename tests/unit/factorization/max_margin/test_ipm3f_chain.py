@@ -1,7 +1,5 @@
 """The Indian buffet process, against customers who choose one after the other."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -13,7 +11,7 @@ from skpref.factorization.max_margin.ipm3f_chain import log_ibp
 
 @pytest.mark.parametrize("alpha", [0.4, 2.5])
 @pytest.mark.parametrize("seed", range(4))
-def test_features_have_the_probability_of_the_customers_choices(seed: int, alpha: float) -> None:
+def test_features_have_the_probability_of_the_customers_choices(seed, alpha):
     rng = np.random.default_rng(seed)
     Z = (rng.random((4, 7)) < 0.5).astype(np.uint8)
     Z = Z[:, Z.any(axis=0)]

@@ -1,7 +1,5 @@
 """What the chains of max-margin factorization sample, against plain NumPy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

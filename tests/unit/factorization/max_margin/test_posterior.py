@@ -1,7 +1,5 @@
 """Posteriors of max-margin factorizations: scores, thresholds and probabilities by hand, seen and unseen."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,7 +14,7 @@ THETA = np.sort(RNG.standard_normal((4, 3, 2)), axis=-1)
 USER, ITEM = np.array([0, 2, 1, -1, 0, -1]), np.array([0, 4, 2, 3, -1, -1])
 
 
-def m3f(factors: Factors, kind: type = M3FPosterior, **options):
+def m3f(factors, kind=M3FPosterior, **options):
     average = Factors(*(table.mean(axis=0, keepdims=True, dtype=np.float64) for table in factors))
     last = Factors(*(table[-1:] for table in factors))
     plain = {"cost": 1.3, "calibration": Calibration(0.7, np.array([0.1, 0.0, -0.2])), "margin": 9.0, "sigma": 0.8}
@@ -24,7 +22,7 @@ def m3f(factors: Factors, kind: type = M3FPosterior, **options):
     return kind(average, last, factors, **(plain | options))
 
 
-def probabilities(z: float, theta: np.ndarray, cost: float, margin: float, calibration: Calibration) -> np.ndarray:
+def probabilities(z, theta, cost, margin, calibration):
     """In proportion to exp(-cost times the hinge losses of all thresholds / temperature), weighted."""
     losses = []
     for level in range(theta.size + 1):
@@ -34,7 +32,7 @@ def probabilities(z: float, theta: np.ndarray, cost: float, margin: float, calib
     return p / p.sum()
 
 
-def test_scores_and_thresholds_are_those_of_each_user() -> None:
+def test_scores_and_thresholds_are_those_of_each_user():
     factors = Factors(U, V, THETA)
     scores = factors.scores(USER, ITEM)
     for k, (u, i) in enumerate(zip(USER, ITEM, strict=True)):
@@ -48,7 +46,7 @@ def test_scores_and_thresholds_are_those_of_each_user() -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 20, 1 << 24])
-def test_moments_of_scores_are_those_over_samples(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moments_of_scores_are_those_over_samples(chunk, monkeypatch):
     monkeypatch.setattr(module, "_MAX_GATHERED", chunk)
     posterior = m3f(Factors(U, V, THETA))
     posterior.validate()
@@ -65,7 +63,7 @@ def test_moments_of_scores_are_those_over_samples(chunk: int, monkeypatch: pytes
         assert_array_equal(level, (scores[own, :3].mean(axis=0)[:, None] >= theta).sum(axis=1))
 
 
-def test_probabilities_of_rated_items_are_those_of_hinge_losses() -> None:
+def test_probabilities_of_rated_items_are_those_of_hinge_losses():
     posterior = m3f(Factors(U, V, THETA))
     got = posterior.probabilities(USER, ITEM, posterior.calibration)
     assert_allclose(got.sum(axis=1), 1.0)
@@ -77,7 +75,7 @@ def test_probabilities_of_rated_items_are_those_of_hinge_losses() -> None:
         assert_allclose(got[k], np.mean(each, axis=0))
 
 
-def test_the_median_is_that_of_calibrated_probabilities() -> None:
+def test_the_median_is_that_of_calibrated_probabilities():
     posterior = m3f(Factors(U, V, THETA), calibration=Calibration(5.0, np.array([2.0, 0.0, 1.0])))
     got, plain = (
         posterior.probabilities(USER, ITEM, c) for c in (posterior.calibration, module.neutral_calibration(3))
@@ -88,7 +86,7 @@ def test_the_median_is_that_of_calibrated_probabilities() -> None:
 
 
 @pytest.mark.parametrize("learnt", [False, True])
-def test_probabilities_of_the_unseen_are_averages_over_their_prior(learnt: bool) -> None:
+def test_probabilities_of_the_unseen_are_averages_over_their_prior(learnt):
     posterior = m3f(Factors(U, V, THETA), margin=0.6, learnt_thresholds=learnt)
     got = posterior.probabilities(USER, ITEM, posterior.calibration)[3:]
     rng, n = np.random.default_rng(1), 4000
@@ -110,7 +108,7 @@ def test_probabilities_of_the_unseen_are_averages_over_their_prior(learnt: bool)
     assert_allclose(got, total, atol=0.02)
 
 
-def test_an_unseen_user_of_the_buffet_holds_features_by_their_shares() -> None:
+def test_an_unseen_user_of_the_buffet_holds_features_by_their_shares():
     Z = (RNG.random((4, 3, 2)) < 0.6).astype(np.uint8)
     posterior = m3f(Factors(Z, V, THETA), IPM3FPosterior, alpha=1.7)
     mean, variance = posterior.score_moments(USER, ITEM)
@@ -143,14 +141,14 @@ def test_an_unseen_user_of_the_buffet_holds_features_by_their_shares() -> None:
         ({"calibration": Calibration(1.0, np.array([0.0, np.inf, 0.0]))}, "log_weights must be finite"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused(damage: dict[str, object], message: str) -> None:
+def test_parts_that_do_not_fit_are_refused(damage, message):
     m3f(Factors(U, V, THETA[:, :1]), varsigma=0.0).validate()
     m3f(Factors(U, V, THETA), varsigma=0.5, cost=0.0).validate()
     with pytest.raises(DataError, match=message):
         m3f(Factors(U, V, THETA), **damage).validate()
 
 
-def test_samples_are_as_many_of_each_chain_and_of_the_same_sizes() -> None:
+def test_samples_are_as_many_of_each_chain_and_of_the_same_sizes():
     posterior = m3f(Factors(U, V, THETA))
     two = Factors(*(np.repeat(table, 2, axis=0) for table in posterior.average))
     of_two = {"average": two, "last": two}
@@ -167,7 +165,7 @@ def test_samples_are_as_many_of_each_chain_and_of_the_same_sizes() -> None:
             type(posterior)(**(vars(posterior) | other)).validate()
 
 
-def test_rows_are_taken_in_parts_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_taken_in_parts_that_fit_in_memory(monkeypatch):
     monkeypatch.setattr(module, "_MAX_GATHERED", 24)
     assert module.parts(7, Factors(U, V, THETA)) == [slice(0, 3), slice(3, 6), slice(6, 9)]  # 8 numbers a row
     assert module.parts(0, Factors(U, V, THETA)) == []
@@ -177,7 +175,7 @@ def test_rows_are_taken_in_parts_that_fit_in_memory(monkeypatch: pytest.MonkeyPa
     assert_allclose(np.cov(nodes.T), np.eye(3), atol=0.1)
 
 
-def test_what_all_users_like_is_part_of_the_moments_of_unseen_users() -> None:
+def test_what_all_users_like_is_part_of_the_moments_of_unseen_users():
     posterior = m3f(Factors(U, V, THETA), learnt_thresholds=True)
     mean, variance = posterior.score_moments(USER, ITEM)
     centre = U.sum(axis=1) / 6.0  # of 3 users, and of 3 more at 0

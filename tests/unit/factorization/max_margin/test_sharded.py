@@ -1,11 +1,8 @@
 """Ratings in Parquet files: the bits of the same ratings in memory, for any shards; what needs memory is refused."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import tempfile
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,15 +13,11 @@ from skpref import Checkpoint, GibbsM3F
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.max_margin import sharded
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pandas = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
-FAST: dict[str, Any] = {"n_factors": 3, "C": 0.5, "max_iter": 6, "burn_in": 2, "random_state": 0}
+FAST = {"n_factors": 3, "C": 0.5, "max_iter": 6, "burn_in": 2, "random_state": 0}
 
 
-def ratings(seed: int = 0, n: int = 400) -> Any:
+def ratings(seed=0, n=400):
     """Return ratings of 30 users, strings, and 20 items, integers, in any order."""
     rng = np.random.default_rng(seed)
     cell = rng.permutation(600)[:n]
@@ -48,13 +41,13 @@ def path(tmp_path):
     return tmp_path / "ratings.parquet"
 
 
-def numbers(model: GibbsM3F) -> list[Any]:
+def numbers(model):
     posterior = model.posterior_
     tables = *posterior.average, *posterior.last, *posterior.samples
     return [*tables, posterior.calibration.log_weights, model.temperature_, model.risks_, model.risk_, model.r_hat_]
 
 
-def assert_same_bits(model: GibbsM3F, wanted: GibbsM3F) -> None:
+def assert_same_bits(model, wanted):
     for a, b in zip(numbers(model), numbers(wanted), strict=True):
         assert_array_equal(a, b)
     for name in ("user_ids_", "item_ids_", "classes_", "feature_names_in_", "n_features_in_", "thresholds_"):
@@ -71,12 +64,12 @@ def assert_same_bits(model: GibbsM3F, wanted: GibbsM3F) -> None:
     ],
     ids=["float32", "shared thresholds", "many factors", "levels"],
 )
-def test_the_bits_are_those_of_a_fit_in_memory(path, options, weight) -> None:
+def test_the_bits_are_those_of_a_fit_in_memory(path, options, weight):
     wanted = GibbsM3F(**FAST | options).fit(X, FRAME.y, None if weight is None else FRAME[weight])
     assert_same_bits(GibbsM3F(**FAST | options).fit(path, "y", weight), wanted)
 
 
-def test_the_shards_change_no_bit(path, monkeypatch) -> None:
+def test_the_shards_change_no_bit(path, monkeypatch):
     wanted = GibbsM3F(**FAST).fit(path)
     monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 1000)
     monkeypatch.setattr(sharded, "_SHARD_RATINGS", 20)  # a user or an item in each
@@ -84,7 +77,7 @@ def test_the_shards_change_no_bit(path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("duplicates", ["mean", "last"])
-def test_ratings_of_the_same_pair_are_merged_in_their_order(tmp_path, duplicates) -> None:
+def test_ratings_of_the_same_pair_are_merged_in_their_order(tmp_path, duplicates):
     table = pandas.concat([FRAME, ratings(1).assign(user=FRAME.user, item=FRAME.item)])
     table.to_parquet(tmp_path / "ratings.parquet")
     model = GibbsM3F(duplicates=duplicates, **FAST).fit(tmp_path, "y", "times")
@@ -94,7 +87,7 @@ def test_ratings_of_the_same_pair_are_merged_in_their_order(tmp_path, duplicates
         GibbsM3F(**FAST).fit(tmp_path)
 
 
-def test_a_folder_and_named_columns(tmp_path) -> None:
+def test_a_folder_and_named_columns(tmp_path):
     named = FRAME.rename(columns={"user": "userId", "item": "movieId", "y": "rating"})
     for number, part in enumerate((named.iloc[:100], named.iloc[100:100], named.iloc[100:])):
         part.to_parquet(tmp_path / f"{number}.parquet")
@@ -107,7 +100,7 @@ def test_a_folder_and_named_columns(tmp_path) -> None:
         model.predict(X)
 
 
-def test_predictions_new_users_and_saving(path, tmp_path) -> None:
+def test_predictions_new_users_and_saving(path, tmp_path):
     model, wanted = GibbsM3F(**FAST).fit(path), GibbsM3F(**FAST).fit(X, FRAME.y)
     newcomer = pandas.DataFrame({"user": ["new", "new"], "item": [3, 4]})
     skpref.save(model, tmp_path / "m.skpref")
@@ -122,7 +115,7 @@ def test_predictions_new_users_and_saving(path, tmp_path) -> None:
     assert_array_equal(skpref.load(tmp_path / "m.skpref").predict(X), wanted.predict(X))
 
 
-def test_what_needs_the_ratings_is_refused(path) -> None:
+def test_what_needs_the_ratings_is_refused(path):
     model = GibbsM3F(**FAST).fit(path)
     with pytest.raises(DataError, match=r"partial_fit needs the ratings of the fit, and a fit to files .* keeps none"):
         model.partial_fit(X, FRAME.y)
@@ -134,14 +127,14 @@ def test_what_needs_the_ratings_is_refused(path) -> None:
         model.fold_in(X.iloc[:1].assign(item=99), [2])
 
 
-def test_a_warm_start_and_a_checkpoint_resume_chains(path, tmp_path) -> None:
-    def interrupt(_: Any) -> None:
+def test_a_warm_start_and_a_checkpoint_resume_chains(path, tmp_path):
+    def interrupt(_):
         raise KeyboardInterrupt
 
     options = FAST | {"checkpoint": Checkpoint(tmp_path / "chains", 0.0)}
     model = GibbsM3F(**options)
     plan = model._plan
-    model._plan = lambda *parts: plan(*parts).__class__(  # type: ignore[method-assign]
+    model._plan = lambda *parts: plan(*parts).__class__(
         **vars(plan(*parts)) | {"on_iteration": lambda event: interrupt(event) if event.step == 4 else None}
     )
     with pytest.raises(KeyboardInterrupt):
@@ -156,7 +149,7 @@ def test_a_warm_start_and_a_checkpoint_resume_chains(path, tmp_path) -> None:
         assert_same_bits(model, longer)
 
 
-def test_a_failed_fit_leaves_the_earlier_one_and_no_files(path, tmp_path, monkeypatch) -> None:
+def test_a_failed_fit_leaves_the_earlier_one_and_no_files(path, tmp_path, monkeypatch):
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -164,7 +157,7 @@ def test_a_failed_fit_leaves_the_earlier_one_and_no_files(path, tmp_path, monkey
     wanted = numbers(model)
     assert list(folder.iterdir()) == []
 
-    def interrupted(*_: Any, **__: Any) -> None:
+    def interrupted(*_, **__):
         assert list(folder.iterdir())
         raise KeyboardInterrupt
 
@@ -177,17 +170,14 @@ def test_a_failed_fit_leaves_the_earlier_one_and_no_files(path, tmp_path, monkey
         assert_array_equal(a, b)
 
 
-def test_what_cannot_be_fitted_is_refused(tmp_path) -> None:
-    def stored(table: Any) -> Path:
+def test_what_cannot_be_fitted_is_refused(tmp_path):
+    def stored(table):
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.parquet"
         table.to_parquet(path)
         return path
 
     for arguments, message in (
-        (
-            (stored(FRAME), "star"),
-            "no column 'star' in X, which has the columns user, item, y, times; name it by y=",
-        ),
+        ((stored(FRAME), "star"), "no column 'star' in X, which has the columns user, item, y, times; name it by y="),
         ((stored(FRAME), FRAME.y), "y must be the name of a column of X, which is not in memory; got Series"),
         ((stored(FRAME.drop(columns="user")),), "there is no column 'user' in X"),
         ((stored(FRAME.iloc[:0]),), r"Found array with 0 sample\(s\).*no ratings"),
@@ -203,7 +193,7 @@ def test_what_cannot_be_fitted_is_refused(tmp_path) -> None:
         GibbsM3F(user=3).fit(tmp_path)
 
 
-def test_shards_hold_about_equal_numbers_of_ratings() -> None:
+def test_shards_hold_about_equal_numbers_of_ratings():
     cuts = sharded._cuts([np.arange(100)], [np.full(100, 5)], 100, 4)
     assert cuts.tolist() == [0, 24, 49, 74, 100]
     assert sharded._cuts([np.arange(3)], [np.array([1, 900, 1])], 3, 8).tolist() == [0, 1, 3]

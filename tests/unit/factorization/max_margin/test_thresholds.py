@@ -1,7 +1,5 @@
 """Thresholds of users with a mean and a covariance that are learnt."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,9 +1,6 @@
 """What CrowdGPPL reports of annotators: agreement by hand, accuracy and bias against the truth, distances, formats."""
 
-from __future__ import annotations
-
 import importlib.util
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +16,7 @@ from skpref.gp.crowd import annotators, posterior
 pd = pytest.importorskip("pandas")
 
 
-def quick(**options: Any) -> CrowdGPPL:
+def quick(**options):
     return CrowdGPPL(**{"n_factors": 2, "random_state": 0, **options})
 
 
@@ -29,7 +26,7 @@ LABELS = [0.0 if u == "odd" else 1.0 for u, _, _ in CHAIN]
 
 
 # -------------------------------------------------------------------------------------------------------- by hand
-def test_agreement_by_hand() -> None:
+def test_agreement_by_hand():
     answers = [
         # By ann, of one pair three times: twice as the consensus has it, once not; a tie is no answer.
         (("ann", "a", "b"), 1.0),
@@ -59,7 +56,7 @@ def test_agreement_by_hand() -> None:
             assert report["agreement"].to_dict() == pytest.approx(wanted, nan_ok=True)
 
 
-def test_weights_count_as_answers() -> None:
+def test_weights_count_as_answers():
     rows, y = [("u", "a", "b"), ("u", "b", "a"), ("v", "a", "b")], [1, 1, 1]
     model = quick().fit(rows, y, sample_weight=[3.0, 1.0, 5.0])
     report = model.annotators(n_samples=10).set_index("user")
@@ -70,7 +67,7 @@ def test_weights_count_as_answers() -> None:
     pd.testing.assert_frame_equal(same, model.annotators(n_samples=10))
 
 
-def test_agreement_of_all_answers_is_that_of_predictions() -> None:
+def test_agreement_of_all_answers_is_that_of_predictions():
     data = make_crowd(12, 8, 900, n_factors=1, n_features=0, n_user_features=0, random_state=0)
     model = quick().fit(data.comparisons, data.y)
     report = model.annotators(n_samples=10)
@@ -80,7 +77,7 @@ def test_agreement_of_all_answers_is_that_of_predictions() -> None:
     np.testing.assert_array_equal(report["n_labels"], np.bincount(data.comparisons[:, 0])[report["user"]])
 
 
-def test_distance_is_that_of_utilities() -> None:
+def test_distance_is_that_of_utilities():
     data = make_crowd(8, 6, 600, n_factors=1, factor_scale=0.2, random_state=0)
     model = quick(items=data.table, users=data.user_table).fit(data.comparisons, data.y)
     report = model.annotators(n_samples=10)
@@ -89,7 +86,7 @@ def test_distance_is_that_of_utilities() -> None:
 
 
 # ------------------------------------------------------------------------------------------------ against the truth
-def test_accuracy_and_bias_against_the_truth() -> None:
+def test_accuracy_and_bias_against_the_truth():
     inside, bias_inside, n = 0, 0, 0
     for seed in range(5):
         data = make_crowd(
@@ -115,7 +112,7 @@ def test_accuracy_and_bias_against_the_truth() -> None:
     assert bias_inside > binom.ppf(1e-4, n, 0.95)
 
 
-def test_random_answers_show() -> None:
+def test_random_answers_show():
     data = make_crowd(
         20, 8, 3000, n_factors=0, n_features=0, n_user_features=0, scale=0.2, share_random=0.2, random_state=1
     )
@@ -127,7 +124,7 @@ def test_random_answers_show() -> None:
     assert report["distance"][random].min() > report["distance"][~random].max()
 
 
-def test_few_labels_give_a_wide_interval() -> None:
+def test_few_labels_give_a_wide_interval():
     data = make_crowd(
         20, 8, 3000, n_factors=0, n_features=0, n_user_features=0, scale=0.2, share_random=0.2, random_state=1
     )
@@ -138,7 +135,7 @@ def test_few_labels_give_a_wide_interval() -> None:
         check_one_answer(report, low)
 
 
-def check_one_answer(report: Any, low: float) -> None:
+def check_one_answer(report, low):
     width = report["accuracy_high"] - report["accuracy_low"]
     assert width[99] > 1.5 * width.drop(99).max()
     # One answer against the consensus is no proof of carelessness.
@@ -148,7 +145,7 @@ def check_one_answer(report: Any, low: float) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- formats
-def test_columns_and_options() -> None:
+def test_columns_and_options():
     columns = ["user", "n_labels", "agreement", "accuracy", "accuracy_low", "accuracy_high", "distance"]
     columns += ["reliability", "reliability_low", "reliability_high", "p_random"]
     plain, biased = quick().fit(CHAIN, LABELS), quick(order_effect=True).fit(CHAIN, LABELS)
@@ -173,7 +170,7 @@ def test_columns_and_options() -> None:
         plain.annotators(credibility=2.0)
 
 
-def test_intervals_of_little_credibility_are_medians() -> None:
+def test_intervals_of_little_credibility_are_medians():
     report = quick().fit(CHAIN, LABELS).annotators(credibility=1e-6, n_samples=50)
     assert_allclose(report["reliability_low"], report["reliability_high"], atol=1e-4)
     # Of the accuracy the mean, too, lies in the interval: it is one of the ends.
@@ -181,7 +178,7 @@ def test_intervals_of_little_credibility_are_medians() -> None:
     assert_allclose(np.minimum(low, high), 0.0, atol=1e-12)
 
 
-def test_without_pandas_it_is_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas_it_is_a_record(monkeypatch):
     model = quick(order_effect=True).fit(CHAIN, LABELS)
     frame = model.annotators(n_samples=10)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
@@ -193,14 +190,14 @@ def test_without_pandas_it_is_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(column, frame[name])
 
 
-def test_users_are_described_in_groups_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_are_described_in_groups_that_fit(monkeypatch):
     model = quick(n_factors=0).fit(CHAIN, LABELS)
     whole = model.annotators(n_samples=50)
     monkeypatch.setattr(posterior, "_DRAWN", 1)
     pd.testing.assert_frame_equal(model.annotators(n_samples=50), whole)  # without factors nothing else is drawn
 
 
-def test_pairs_are_drawn_as_often_as_they_were_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_are_drawn_as_often_as_they_were_compared(monkeypatch):
     # "careful" knows a from b and not c from d, and nearly all comparisons are of a and b.
     rng = np.random.default_rng(0)
     often, rarely = [("careful", "a", "b"), ("other", "a", "b")], [("careful", "c", "d"), ("other", "c", "d")]
@@ -215,7 +212,7 @@ def test_pairs_are_drawn_as_often_as_they_were_compared(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("options", [{"consensus": False}, {"n_factors": 0}, {"likelihood": "logit"}], ids=str)
-def test_every_model_has_a_report(options: dict[str, Any]) -> None:
+def test_every_model_has_a_report(options):
     report = quick(**options).fit(CHAIN, LABELS).annotators(n_samples=20)
     assert len(report) == 4
     assert np.all(report["accuracy"].between(0.0, 1.0))
@@ -223,7 +220,7 @@ def test_every_model_has_a_report(options: dict[str, Any]) -> None:
         np.testing.assert_allclose(report[["agreement", "accuracy"]], 0.5)
 
 
-def test_the_report_is_of_all_comparisons_after_partial_fit() -> None:
+def test_the_report_is_of_all_comparisons_after_partial_fit():
     model = quick().fit(CHAIN[:60], LABELS[:60])
     model.partial_fit([*CHAIN[60:], ("eve", "a", "b")], [*LABELS[60:], 1.0])
     report = model.annotators(n_samples=10).set_index("user")
@@ -232,7 +229,7 @@ def test_the_report_is_of_all_comparisons_after_partial_fit() -> None:
 
 
 @pytest.mark.parametrize("inference", ["vb", "ep"])
-def test_deviations_are_personal_utilities_less_those_of_the_consensus(inference: str) -> None:
+def test_deviations_are_personal_utilities_less_those_of_the_consensus(inference):
     data = make_crowd(12, 6, 1500, n_factors=1, n_features=0, n_user_features=0, random_state=2)
     model = CrowdGPPL(n_factors=2, inference=inference, random_state=0).fit(data.comparisons, data.y)
     users, items = model._users.select(None)[1], model._items.select(None)[1]
@@ -242,7 +239,7 @@ def test_deviations_are_personal_utilities_less_those_of_the_consensus(inference
     np.testing.assert_allclose(deviations, own - shared, atol=1e-9)
 
 
-def test_draws_are_mixed_with_what_a_factor_of_the_consensus_says() -> None:
+def test_draws_are_mixed_with_what_a_factor_of_the_consensus_says():
     draws = np.array([[0.2, 0.4, 0.6, 0.8], [0.5, 0.5, 0.5, 0.9]])
     ends = np.array([12.5, 87.5])
     mean, low, high = annotators._summary(draws, None, ends)
@@ -263,7 +260,7 @@ def test_draws_are_mixed_with_what_a_factor_of_the_consensus_says() -> None:
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_narrow_intervals_reach_the_mean(sign: float) -> None:
+def test_narrow_intervals_reach_the_mean(sign):
     draws = sign * np.array([[0.0] * 9 + [1.0]])  # all but one are beside the mean
     mean, low, high = annotators._summary(draws, None, np.array([45.0, 55.0]))
     assert_allclose([mean[0], low[0], high[0]], [sign * 0.1, min(0.0, sign * 0.1), max(0.0, sign * 0.1)])

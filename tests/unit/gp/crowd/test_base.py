@@ -1,9 +1,6 @@
 """Which inference a crowd gets, which unknown users are named, and who is near whom."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +30,7 @@ DATA = make_crowd(n_users=12, n_items=6, n_comparisons=200, n_factors=1, random_
         ([-1, -1, -1], r"^unknown user 'amy' in pair 0 \(and 2 more\): it"),
     ],
 )
-def test_the_first_unknown_user_is_named(rows: list[int], message: str) -> None:
+def test_the_first_unknown_user_is_named(rows, message):
     users = CrowdGPPL(n_factors=1, random_state=0).fit(ROWS)._users
     ids = np.array(["amy", "zoe", "eve"])
     with pytest.raises(UnknownIdError, match=message):
@@ -55,17 +52,15 @@ def test_the_first_unknown_user_is_named(rows: list[int], message: str) -> None:
         ({"inference": "svi"}, 5, False),
     ],
 )
-def test_users_have_posteriors_of_their_own_where_items_are_few(
-    options: dict[str, Any], n_items: int, *, hierarchical: bool
-) -> None:
+def test_users_have_posteriors_of_their_own_where_items_are_few(options, n_items, *, hierarchical):
     model = CrowdGPPL(**options)
     assert model._is_hierarchical(n_items) is hierarchical
 
 
-def test_factors_are_numbered_as_those_of_the_posterior() -> None:
+def test_factors_are_numbered_as_those_of_the_posterior():
     data = make_crowd(20, 8, n_factors=2, n_features=0, n_user_features=0, comparisons_per_user=30, random_state=1)
     model = CrowdGPPL(n_factors=3, inference="vb", tol=0.1, random_state=0).fit(data.comparisons, data.y)
-    alive: Any = model._alive
+    alive = model._alive
     n = len(alive)
     assert n >= 1
     model._check_alive(model.posterior_, 3)
@@ -75,7 +70,7 @@ def test_factors_are_numbered_as_those_of_the_posterior() -> None:
             model._check_alive(model.posterior_, 3)
 
 
-def test_item_effects_are_those_of_the_first_fit_where_items_have_features() -> None:
+def test_item_effects_are_those_of_the_first_fit_where_items_have_features():
     model = CrowdGPPL(items=DATA.table, n_factors=1, item_effects=False, random_state=0).fit(DATA.comparisons, DATA.y)
     model._check_same_model()
     model.set_params(item_effects=True)
@@ -83,7 +78,7 @@ def test_item_effects_are_those_of_the_first_fit_where_items_have_features() -> 
         model._check_same_model()
 
 
-def test_answers_without_weight_name_nobody() -> None:
+def test_answers_without_weight_name_nobody():
     model = CrowdGPPL(n_factors=1, random_state=0).fit(ROWS)
     users, items = (replace(entities, seen=np.zeros(0, dtype=np.int64)) for entities in (model._users, model._items))
     weight = np.array([0.0, 1.0, 0.0, 2.0, 1e-300])

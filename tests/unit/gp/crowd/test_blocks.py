@@ -1,7 +1,5 @@
 """Comparisons of users with variables of their own, against one dense solve for all variables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -15,9 +13,7 @@ from skpref.gp.crowd.users import UserRows
 @pytest.mark.parametrize("most", [1, 2**20])  # entries in memory: users one by one, or together
 @pytest.mark.parametrize("order", [False, True])
 @pytest.mark.parametrize("n_groups", [1, 2])  # what users share differs by group, what is their own does not
-def test_moments_are_those_of_the_joint_gaussian(
-    *, order: bool, most: int, n_groups: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_moments_are_those_of_the_joint_gaussian(*, order, most, n_groups, monkeypatch):
     monkeypatch.setattr(module, "_MOST_ENTRIES", most)
     monkeypatch.setattr(stacks, "_STACK", most)
     monkeypatch.setattr(stacks, "_MOST_PAIRS", most)

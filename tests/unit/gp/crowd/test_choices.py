@@ -1,9 +1,6 @@
 """`CrowdGPPL` and `GPPLClassifier` on tasks: choices, best-worst, rankings, and scikit-learn's tools."""
 
-from __future__ import annotations
-
 import pickle
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,16 +16,16 @@ from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.likelihoods import Luce
 from skpref.search import default_space
 
-DATA = make_choices(n_users=25, n_tasks=6, none=True, random_state=0)
+DATA = make_choices(n_users=12, n_tasks=6, none=True, random_state=0)
 K = DATA.X.shape[1] - 1
 
 
 @pytest.fixture(scope="module")
-def model() -> CrowdGPPL:
+def model():
     return CrowdGPPL(DATA.table, random_state=0).fit(DATA.X, DATA.y)
 
 
-def items_only(n: int = 8, n_users: int = 20, n_tasks: int = 6, k: int = 4, seed: int = 0) -> tuple[Any, Any, Any]:
+def items_only(n=8, n_users=20, n_tasks=6, k=4, seed=0):
     """Return tasks, choices by ids, and the utilities of each user."""
     rng = np.random.default_rng(seed)
     utility = rng.standard_normal(n) + 0.7 * rng.standard_normal((n_users, n))
@@ -40,25 +37,25 @@ def items_only(n: int = 8, n_users: int = 20, n_tasks: int = 6, k: int = 4, seed
     return X, names[np.arange(user.size), z.argmax(axis=1)], z
 
 
-def test_choices_are_learnt_and_predicted(model: CrowdGPPL) -> None:
+def test_choices_are_learnt_and_predicted(model):
     P = model.predict_proba(DATA.X)
-    assert (P.shape, model.likelihood_, model.converged_) == ((150, K), Luce(), True)
+    assert (P.shape, model.likelihood_, model.converged_) == ((72, K), Luce(), True)
     assert_allclose(P.sum(axis=1), 1.0)
     assert_array_equal(model.classes_, np.arange(K))
-    assert_array_equal(model.predict(DATA.X), DATA.X[np.arange(150), 1 + P.argmax(axis=1)])
+    assert_array_equal(model.predict(DATA.X), DATA.X[np.arange(72), 1 + P.argmax(axis=1)])
     assert model.score(DATA.X, DATA.y) == pytest.approx(np.mean(model.predict(DATA.X) == DATA.y))
     chance = np.log(K)
     assert -np.log(P[DATA.X[:, 1:] == DATA.y[:, None]]).mean() < chance - 0.2
 
 
-def test_positions_and_ids_are_the_same_answers(model: CrowdGPPL) -> None:
+def test_positions_and_ids_are_the_same_answers(model):
     place = np.argmax(DATA.X[:, 1:] == DATA.y[:, None], axis=1)
     other = CrowdGPPL(DATA.table, random_state=0).fit(DATA.X, place)
     assert_array_equal(other.predict_proba(DATA.X), model.predict_proba(DATA.X))
     assert_array_equal(other.predict(DATA.X), other.predict_proba(DATA.X).argmax(axis=1))
 
 
-def test_the_order_of_alternatives_and_of_tasks_changes_nothing() -> None:
+def test_the_order_of_alternatives_and_of_tasks_changes_nothing():
     X, y, _ = items_only()
     first = CrowdGPPL(random_state=0).fit(X, y)
     rng = np.random.default_rng(1)
@@ -69,7 +66,7 @@ def test_the_order_of_alternatives_and_of_tasks_changes_nothing() -> None:
     assert_allclose(moved, np.take_along_axis(first.predict_proba(X), columns[:, 1:] - 1, axis=1), atol=1e-4)
 
 
-def test_fewer_items_at_prediction_and_unknown_ones() -> None:
+def test_fewer_items_at_prediction_and_unknown_ones():
     X, y, _ = items_only()
     fitted = CrowdGPPL(random_state=0).fit(X, y)
     rows = [
@@ -88,7 +85,7 @@ def test_fewer_items_at_prediction_and_unknown_ones() -> None:
         fitted.predict_proba([["u0", "i0", "i1", "i2", "i3", "i4"]])
 
 
-def test_one_utility_for_all_is_near_the_exact_posterior_of_few_choices() -> None:
+def test_one_utility_for_all_is_near_the_exact_posterior_of_few_choices():
     rng = np.random.default_rng(0)
     X, y = np.array([list("abcd"), list("abdc"), list("bcda")]), np.array(["a", "a", "c"])
     model = GPPLClassifier(scale_prior=None).fit(X, y)
@@ -107,7 +104,7 @@ def test_one_utility_for_all_is_near_the_exact_posterior_of_few_choices() -> Non
     assert np.diff(model.lower_bounds_).min() > -1e-8
 
 
-def test_two_items_shown_are_a_comparison() -> None:
+def test_two_items_shown_are_a_comparison():
     X, y, _ = items_only(k=2)
     won = (X[:, 1] == y).astype(int)
     of_pairs = GPPLClassifier(likelihood="logit", tol=1e-10, max_iter=500).fit(X[:, 1:], won)
@@ -119,7 +116,7 @@ def test_two_items_shown_are_a_comparison() -> None:
     assert (crowd.likelihood_, crowd.predict(X[:3]).dtype.kind) == (Luce(), "U")
 
 
-def test_rankings_say_more_than_their_first_places() -> None:
+def test_rankings_say_more_than_their_first_places():
     X, _, z = items_only(k=5, n_tasks=3)
     ranks = 1.0 + np.argsort(np.argsort(-z, axis=1), axis=1)
     whole = CrowdGPPL(random_state=0).fit(X, ranks)
@@ -131,7 +128,7 @@ def test_rankings_say_more_than_their_first_places() -> None:
     assert whole.score(X, ranks) == whole.score(X, np.argmin(ranks, axis=1))
 
 
-def test_best_and_worst() -> None:
+def test_best_and_worst():
     X, _, z = items_only(k=5)
     both = np.column_stack([z.argmax(axis=1), z.argmin(axis=1)])
     names = np.take_along_axis(X[:, 1:], both, axis=1)
@@ -144,7 +141,7 @@ def test_best_and_worst() -> None:
     assert scores["item"].tolist() == fits[0].rank().id.tolist() or scores["score"].is_monotonic_decreasing
 
 
-def test_a_weight_of_two_is_the_same_answer_twice() -> None:
+def test_a_weight_of_two_is_the_same_answer_twice():
     X, y, _ = items_only(n_users=6)
     weighted = GPPLClassifier(tol=1e-9).fit(X[:, 1:], y, sample_weight=np.full(len(y), 2.0))
     twice = GPPLClassifier(tol=1e-9).fit(np.vstack([X, X])[:, 1:], np.concatenate([y, y]))
@@ -152,7 +149,7 @@ def test_a_weight_of_two_is_the_same_answer_twice() -> None:
     assert weighted.rank().n_comparisons.sum() == 2 * 2 * (X.shape[1] - 2) * len(X)
 
 
-def test_later_tasks(model: CrowdGPPL) -> None:
+def test_later_tasks(model):
     X, y, _ = items_only()
     whole = CrowdGPPL(random_state=0).fit(X, y)
     parts = CrowdGPPL(random_state=0).fit(X[:80], y[:80]).partial_fit(X[80:], y[80:])
@@ -161,13 +158,13 @@ def test_later_tasks(model: CrowdGPPL) -> None:
     assert_allclose(pooled.utility(), GPPLClassifier().fit(X[:, 1:], y).utility(pooled.item_ids_), atol=0.01)
 
 
-def test_later_tasks_of_products_with_attributes(model: CrowdGPPL) -> None:
-    first = CrowdGPPL(DATA.table, random_state=0).fit(DATA.X[:100], DATA.y[:100])
-    more = first.partial_fit(DATA.X[100:], DATA.y[100:])
+def test_later_tasks_of_products_with_attributes(model):
+    first = CrowdGPPL(DATA.table, random_state=0).fit(DATA.X[:48], DATA.y[:48])
+    more = first.partial_fit(DATA.X[48:], DATA.y[48:])
     assert_allclose(more.predict_proba(DATA.X), model.predict_proba(DATA.X), atol=0.02)
 
 
-def test_a_warm_start_from_other_answers_is_a_cold_one() -> None:
+def test_a_warm_start_from_other_answers_is_a_cold_one():
     rows = [[u, a, b] for u in range(4) for a, b in ("pq", "qr", "pr")]
     table = Table(np.eye(3)[:, :2], ids=list("pqr"))
     warm = CrowdGPPL(table, warm_start=True, random_state=0).fit(rows, np.arange(12) % 2).fit(rows, list("pqr") * 4)
@@ -175,17 +172,18 @@ def test_a_warm_start_from_other_answers_is_a_cold_one() -> None:
     assert_array_equal(warm.predict_proba(rows), cold.predict_proba(rows))
 
 
-def test_weights_as_large_as_counts_of_buyers() -> None:
-    heavy = CrowdGPPL(DATA.table, item_effects=False, random_state=0).fit(DATA.X, DATA.y, np.full(150, 500.0))
+def test_weights_as_large_as_counts_of_buyers():
+    data = make_choices(n_users=25, n_tasks=6, none=True, random_state=0)
+    heavy = CrowdGPPL(data.table, item_effects=False, random_state=0).fit(data.X, data.y, np.full(150, 500.0))
     assert heavy.converged_
-    P = heavy.predict_proba(DATA.X)
+    P = heavy.predict_proba(data.X)
     # As likely as under maximum likelihood of each person alone.
-    assert np.log(P[DATA.X[:, 1:] == DATA.y[:, None]]).mean() == pytest.approx(-0.762, abs=0.01)
+    assert np.log(P[data.X[:, 1:] == data.y[:, None]]).mean() == pytest.approx(-0.762, abs=0.01)
     with pytest.raises(DataError, match="sample_weight"):
-        CrowdGPPL(DATA.table).fit(DATA.X, DATA.y, np.full(150, 1e10))
+        CrowdGPPL(DATA.table).fit(DATA.X, DATA.y, np.full(72, 1e10))
 
 
-def test_rankings_of_many_items() -> None:
+def test_rankings_of_many_items():
     inside = []
     for seed in range(3):  # with one ranking each, only the prior tells strong tastes from noise
         rng = np.random.default_rng(seed)
@@ -199,13 +197,13 @@ def test_rankings_of_many_items() -> None:
     assert np.mean(inside) > 0.8
 
 
-def test_a_column_that_shares_no_item_is_asked_about() -> None:
+def test_a_column_that_shares_no_item_is_asked_about():
     X, y, _ = items_only()
     with pytest.warns(DataWarning, match="Column 0 of X has ids"):
         GPPLClassifier().fit(X, y)
 
 
-def test_features_of_people() -> None:
+def test_features_of_people():
     rng = np.random.default_rng(0)
     people, shown = rng.standard_normal((40, 1)), rng.standard_normal((60, 2))
     tasks = rng.integers(60, size=(40 * 6, 3))
@@ -222,7 +220,7 @@ def test_features_of_people() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class")
-def test_tools_of_scikit_learn_take_tasks(model: CrowdGPPL) -> None:
+def test_tools_of_scikit_learn_take_tasks(model):
     copy = clone(model)
     assert copy.get_params().keys() == model.get_params().keys()
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict(DATA.X), model.predict(DATA.X))
@@ -239,7 +237,7 @@ def test_tools_of_scikit_learn_take_tasks(model: CrowdGPPL) -> None:
         CrowdGPPL(DATA.table).fit(DATA.X, place > 0)
 
 
-def test_files_keep_models_of_tasks(model: CrowdGPPL, tmp_path: Any) -> None:
+def test_files_keep_models_of_tasks(model, tmp_path):
     X, y, _ = items_only()
     for fitted, rows in ((model, DATA.X), (CrowdGPPL(random_state=0).fit(X, y), X)):
         save(fitted, tmp_path / "model.skpref")
@@ -249,8 +247,8 @@ def test_files_keep_models_of_tasks(model: CrowdGPPL, tmp_path: Any) -> None:
     assert_array_equal(load(tmp_path / "model.skpref").predict(X[:, 1:]), pooled.predict(X[:, 1:]))
 
 
-def test_what_belongs_to_comparisons_is_refused_in_words(model: CrowdGPPL) -> None:
-    wrong: list[dict[str, Any]] = [{"left": 1}, {"covariates": [1]}, {"groups": [1]}, {"likelihood": "probit-ties"}]
+def test_what_belongs_to_comparisons_is_refused_in_words(model):
+    wrong = [{"left": 1}, {"covariates": [1]}, {"groups": [1]}, {"likelihood": "probit-ties"}]
     for options in [*wrong, {"inference": "vb"}]:
         with pytest.raises(DataError, match=next(iter(options))):
             CrowdGPPL(DATA.table, **({"likelihood": "luce"} | options)).fit(DATA.X, DATA.y)
@@ -267,7 +265,7 @@ def test_what_belongs_to_comparisons_is_refused_in_words(model: CrowdGPPL) -> No
 
 
 @pytest.mark.parametrize("model", [CrowdGPPL(likelihood="luce"), GPPLClassifier(likelihood="luce")])
-def test_files_of_tasks_are_brought_into_memory(model: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_tasks_are_brought_into_memory(model, tmp_path, monkeypatch):
     first = 0 if isinstance(model, CrowdGPPL) else 1
     X, y, _ = items_only()
     frame = pd.DataFrame(X[:, first:]).rename(columns=str)
@@ -282,7 +280,7 @@ def test_files_of_tasks_are_brought_into_memory(model: Any, tmp_path: Any, monke
     assert {"likelihood", "order_effect"}.isdisjoint(default_space(model))
 
 
-def test_tasks_of_one_item_are_left_out_with_a_warning() -> None:
+def test_tasks_of_one_item_are_left_out_with_a_warning():
     X, y, _ = items_only()
     more = np.vstack([X, [["u0", "i0", None, None, None]]])
     with pytest.warns(DataWarning, match="1 tasks"):
@@ -290,14 +288,14 @@ def test_tasks_of_one_item_are_left_out_with_a_warning() -> None:
     assert_allclose(fitted.predict_proba(X), CrowdGPPL(random_state=0).fit(X, y).predict_proba(X), atol=1e-9)
 
 
-def test_a_shift_of_all_features_changes_nothing(model: CrowdGPPL) -> None:
+def test_a_shift_of_all_features_changes_nothing(model):
     table = Table(DATA.table.features + np.array([0.0, 0.0, 0.0, 7.0, 0.0]), ids=DATA.table.ids)
     shifted = CrowdGPPL(table, random_state=0).fit(DATA.X, DATA.y)
     assert_allclose(shifted.predict_proba(DATA.X), model.predict_proba(DATA.X), atol=1e-6)
 
 
 @pytest.mark.statistical  # coverage over simulations
-def test_intervals_of_part_worths_and_utilities_hold_the_truth() -> None:
+def test_intervals_of_part_worths_and_utilities_hold_the_truth():
     inside = []
     for seed in range(4):
         data = make_choices(n_users=60, n_tasks=10, random_state=seed)
@@ -310,7 +308,7 @@ def test_intervals_of_part_worths_and_utilities_hold_the_truth() -> None:
     assert 0.84 < np.mean(inside) < 0.96
 
 
-def test_an_unknown_user_is_one_of_a_task() -> None:
+def test_an_unknown_user_is_one_of_a_task():
     data = make_choices(n_users=5, random_state=0)
     model = CrowdGPPL(data.table, unknown_user="raise", random_state=0).fit(data.X, data.y)
     asked = data.X[:2].copy()
@@ -319,14 +317,14 @@ def test_an_unknown_user_is_one_of_a_task() -> None:
         model.predict(asked)
 
 
-def test_a_product_of_another_table_is_refused_with_advice(model: CrowdGPPL) -> None:
+def test_a_product_of_another_table_is_refused_with_advice(model):
     X = DATA.X[:1].copy()
     X[0, 1] = "brand=x, price=99"
     with pytest.raises(UnknownIdError, match=r"unknown item 'brand=x, price=99' in row 0; .* one call of from_tasks"):
         model.predict(X)
 
 
-def test_features_of_users_have_effects_without_factors_as_in_a_multinomial_logit() -> None:
+def test_features_of_users_have_effects_without_factors_as_in_a_multinomial_logit():
     rng = np.random.default_rng(1)
     income = rng.uniform(1.0, 9.0, 1500)
     slope = np.array([-0.3, 0.0, 0.3])  # of the utilities of three ways to travel

@@ -1,9 +1,6 @@
 """CrowdGPPL reads tables: users, items and weights in columns that parameters name."""
 
-from __future__ import annotations
-
 import re
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,12 +10,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpref import CrowdGPPL
 from skpref.exceptions import DataError
 
-NAMES: dict[str, Any] = {"user": "judge", "left": "model_a", "right": "model_b"}
+NAMES = {"user": "judge", "left": "model_a", "right": "model_b"}
 IDS = list(NAMES.values())
 
 
 @pytest.fixture(scope="module")
-def battles() -> tuple[pd.DataFrame, np.ndarray]:
+def battles():
     rng = np.random.default_rng(0)
     n = 150
     a = rng.integers(0, 5, n)
@@ -35,16 +32,16 @@ def battles() -> tuple[pd.DataFrame, np.ndarray]:
     return frame, (0.8 * (a - b) + rng.standard_normal(n) > 0.0).astype(int)
 
 
-def quick(**options: Any) -> CrowdGPPL:
+def quick(**options):
     return CrowdGPPL(n_factors=1, max_iter=20, random_state=0, tol=0.1, **options)
 
 
 @pytest.fixture(scope="module")
-def model(battles: Any) -> CrowdGPPL:
+def model(battles):
     return quick(**NAMES).fit(*battles)
 
 
-def test_a_frame_is_read_by_the_names_of_its_columns(battles: Any, model: CrowdGPPL) -> None:
+def test_a_frame_is_read_by_the_names_of_its_columns(battles, model):
     X, y = battles
     triples = quick().fit(X[IDS].to_numpy(), y)
     assert_array_equal(model.user_ids_, triples.user_ids_)
@@ -58,7 +55,7 @@ def test_a_frame_is_read_by_the_names_of_its_columns(battles: Any, model: CrowdG
     assert model.score(X, y) == triples.score(X[IDS].to_numpy(), y)
 
 
-def test_columns_by_position(battles: Any, model: CrowdGPPL) -> None:
+def test_columns_by_position(battles, model):
     X, y = battles
     by_position = quick(user=3, left=4, right=1, weight=2).fit(X.to_numpy(), y)
     named = quick(**NAMES, weight="votes").fit(X, y)
@@ -67,7 +64,7 @@ def test_columns_by_position(battles: Any, model: CrowdGPPL) -> None:
     assert quick(weight=3).fit(X[[*IDS, "votes"]].to_numpy(), y).utility() == pytest.approx(named.utility())
 
 
-def test_the_consensus_is_asked_by_rows_of_two_columns(battles: Any, model: CrowdGPPL) -> None:
+def test_the_consensus_is_asked_by_rows_of_two_columns(battles, model):
     pairs = battles[0][["model_b", "model_a"]]
     by_name = model.predict_preference(pairs)  # the names say which is the left one
     assert_allclose(by_name, model.predict_preference(pairs[["model_a", "model_b"]].to_numpy()))
@@ -75,14 +72,14 @@ def test_the_consensus_is_asked_by_rows_of_two_columns(battles: Any, model: Crow
     assert model.predict_preference(battles[0]).shape == by_name.shape
 
 
-def test_the_covariance_of_one_user(battles: Any, model: CrowdGPPL) -> None:
+def test_the_covariance_of_one_user(battles, model):
     X = battles[0][battles[0]["judge"] == "ann"][:4]
     assert_allclose(model.latent_covariance(X), model.latent_covariance(X[IDS].to_numpy()))
     with pytest.raises(DataError, match=r"X must be of one user; got '[a-z]+' and others"):
         model.latent_covariance(battles[0])
 
 
-def test_later_comparisons_come_in_frames(battles: Any) -> None:
+def test_later_comparisons_come_in_frames(battles):
     X, y = battles
     parts = quick(**NAMES, weight="votes").partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
     assert parts.annotators(n_samples=2)["n_labels"].sum() == X["votes"].sum()
@@ -102,18 +99,18 @@ def test_later_comparisons_come_in_frames(battles: Any) -> None:
         ({"weight": "date"}, "X, row 0, column 'date': expected a number (a weight), got '2026-01-01'"),
     ],
 )
-def test_columns_that_cannot_be_read_are_named(battles: Any, params: dict[str, Any], message: str) -> None:
+def test_columns_that_cannot_be_read_are_named(battles, params, message):
     with pytest.raises(DataError, match=re.escape(message)):
         quick(**{**NAMES, **params}).fit(*battles)
 
 
-def test_only_the_user_is_named(battles: Any) -> None:
+def test_only_the_user_is_named(battles):
     X, y = battles
     with pytest.raises(DataError, match="user and right are the same column of X, 'judge'"):
         quick(user="judge").fit(X[["model_a", "model_b", "judge"]], y)  # left and right would be the 2nd and 3rd
 
 
-def test_rows_that_cannot_be_read_are_refused(battles: Any, model: CrowdGPPL) -> None:
+def test_rows_that_cannot_be_read_are_refused(battles, model):
     X, y = battles
     with pytest.raises(DataError, match="X, row 2, column 'judge': a user id is missing"):
         quick(**NAMES).fit(X.assign(judge=X["judge"].where(X.index != 2)), y)

@@ -1,7 +1,5 @@
 """Covariances between pairs, against variances, utilities and draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

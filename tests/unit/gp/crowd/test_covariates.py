@@ -1,9 +1,5 @@
 """CrowdGPPL learns effects of covariates that all users share."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,15 +9,15 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from skpref import CrowdGPPL, Gamma, GPPLClassifier
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 from skpref.plots import CovariateEffectsDisplay, offscreen_axes
 
-NAMES: dict[str, Any] = {"user": "judge", "left": "a", "right": "b"}
+NAMES = {"user": "judge", "left": "a", "right": "b"}
 COVARIATES = ["home", ("length_a", "length_b")]
 
 
 @pytest.fixture(scope="module")
-def battles() -> tuple[pd.DataFrame, np.ndarray]:
+def battles():
     rng = np.random.default_rng(0)
     n, n_items, n_users = 1200, 6, 20
     user, a = rng.integers(0, n_users, n), rng.integers(0, n_items, n)
@@ -33,16 +29,16 @@ def battles() -> tuple[pd.DataFrame, np.ndarray]:
     return frame, (rng.random(n) < ndtr(z)).astype(int)
 
 
-def quick(**options: Any) -> CrowdGPPL:
+def quick(**options):
     return CrowdGPPL(**{"n_factors": 2, "random_state": 0, "tol": 0.1, **NAMES, **options})
 
 
 @pytest.fixture(scope="module")
-def model(battles: Any) -> CrowdGPPL:
+def model(battles):
     return quick(covariates=COVARIATES).fit(*battles)
 
 
-def test_effects_are_learnt_beside_tastes(battles: Any, model: CrowdGPPL) -> None:
+def test_effects_are_learnt_beside_tastes(battles, model):
     X, y = battles
     assert model.covariate_names_.tolist() == ["home", "length_a - length_b"]
     assert (np.abs(model.coef_ - [0.5, 0.004]) < 3.0 * model.coef_std_).all()
@@ -54,7 +50,7 @@ def test_effects_are_learnt_beside_tastes(battles: Any, model: CrowdGPPL) -> Non
     assert model.score(X, y) > quick().fit(X, y).score(X, y) + 0.03
 
 
-def test_without_factors_it_is_the_model_of_all(battles: Any) -> None:
+def test_without_factors_it_is_the_model_of_all(battles):
     X, y = battles
     crowd = quick(covariates=COVARIATES, n_factors=0, scale_prior=Gamma(1.0, 1.0), tol=1e-6).fit(X, y)
     pooled = GPPLClassifier(covariates=COVARIATES, left="a", right="b", tol=1e-6).fit(X, y)
@@ -64,14 +60,14 @@ def test_without_factors_it_is_the_model_of_all(battles: Any) -> None:
 
 
 @pytest.mark.parametrize("options", [{"consensus": False}, {"order_effect": True}, {"likelihood": "logit"}])
-def test_kinds_of_models(battles: Any, options: dict[str, Any]) -> None:
+def test_kinds_of_models(battles, options):
     X, y = battles
     fitted = quick(covariates=COVARIATES, **options).fit(X, y)
     assert (fitted.coef_ > 0.0).all()
     assert len(fitted.covariate_table()) == 2 + ("order_effect" in options)
 
 
-def test_predictions_with_and_without_covariates(battles: Any, model: CrowdGPPL) -> None:
+def test_predictions_with_and_without_covariates(battles, model):
     X = battles[0][:20]
     ids = X[["judge", "a", "b"]]
     controlled = model.latent_mean_and_variance(ids)[0]
@@ -87,7 +83,7 @@ def test_predictions_with_and_without_covariates(battles: Any, model: CrowdGPPL)
     assert_allclose(shift, values @ model.coef_)
 
 
-def test_tools_take_the_frame(battles: Any, model: CrowdGPPL) -> None:
+def test_tools_take_the_frame(battles, model):
     X, y = battles
     grid = {"covariates": [None, COVARIATES]}
     search = GridSearchCV(quick(n_factors=0), grid, cv=2, scoring="neg_log_loss", error_score="raise").fit(X, y)
@@ -95,7 +91,7 @@ def test_tools_take_the_frame(battles: Any, model: CrowdGPPL) -> None:
     assert len(CovariateEffectsDisplay.from_estimator(model, ax=offscreen_axes()).ax_.get_yticks()) == 2
 
 
-def test_later_comparisons(battles: Any) -> None:
+def test_later_comparisons(battles):
     X, y = battles
     parts = quick(covariates=["home"], n_factors=0, tol=1e-6).partial_fit(X[:600], y[:600])
     parts.partial_fit(X[600:], y[600:])
@@ -108,14 +104,7 @@ def test_later_comparisons(battles: Any) -> None:
         parts.predict(X)
 
 
-def test_constant_covariates_warn(battles: Any) -> None:
-    X, y = battles
-    with pytest.warns(DataWarning, match="covariate 'home' is 0 in every comparison") as caught:
-        quick(covariates=["home"], n_factors=0).fit(X.assign(home=0), y)
-    assert caught[0].filename == __file__
-
-
-def test_a_damaged_model_has_other_covariates(model: CrowdGPPL) -> None:
+def test_a_damaged_model_has_other_covariates(model):
     damaged = clone(model)
     damaged.__dict__.update(model.__dict__)
     damaged.covariate_names_ = model.covariate_names_[:1]

@@ -1,9 +1,6 @@
 """CrowdGPPL: ids of any kind, unseen users, tables, utilities, rankings, neighbours, ablations, labels."""
 
-from __future__ import annotations
-
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,40 +29,35 @@ WHO = np.array(["zoe", "yan", "xia", "wim", "val", "uma", "tom", "sue", "ron"], 
 NAMED = [(WHO[u], ITEM[a], ITEM[b]) for u, a, b in X]
 TABLE, USERS = Table(FEATURES, ids=ITEM), Table(PEOPLE, ids=WHO)
 SEEN, SPOKE = ITEM[:-2].tolist(), WHO[:-1].tolist()
-LAYOUTS: dict[str, tuple[Table | None, Table | None]] = {
-    "ids": (None, None),
-    "items": (TABLE, None),
-    "users": (None, USERS),
-    "both": (TABLE, USERS),
-}
+LAYOUTS = {"ids": (None, None), "items": (TABLE, None), "users": (None, USERS), "both": (TABLE, USERS)}
 
 
-def quick(items: Any = None, users: Any = None, **options: Any) -> CrowdGPPL:
+def quick(items=None, users=None, **options):
     return CrowdGPPL(items, users, **{"n_factors": 2, "optimizer": None, "random_state": 0, **options})
 
 
 @cache
-def learnt(layout: str, inference: str = "auto") -> CrowdGPPL:
+def learnt(layout, inference="auto"):
     """A fit that no test changes."""
     return quick(*LAYOUTS[layout], inference=inference).fit(NAMED, Y)
 
 
 @pytest.fixture(params=LAYOUTS)
-def model(request: pytest.FixtureRequest) -> CrowdGPPL:
+def model(request):
     return learnt(request.param)
 
 
 @pytest.fixture
-def ids() -> CrowdGPPL:
+def ids():
     return learnt("ids")
 
 
 @pytest.fixture
-def both() -> CrowdGPPL:
+def both():
     return learnt("both")
 
 
-def test_what_a_fit_leaves(model: CrowdGPPL) -> None:
+def test_what_a_fit_leaves(model):
     assert model.classes_.tolist() == [0, 1]
     assert sorted(model.item_ids_) == sorted(SEEN)
     assert sorted(model.user_ids_) == sorted(SPOKE)
@@ -84,7 +76,7 @@ def test_what_a_fit_leaves(model: CrowdGPPL) -> None:
     assert model.inducing_users_ is None  # features of users are covariates as they are
 
 
-def test_personal_utilities_are_learnt(model: CrowdGPPL) -> None:
+def test_personal_utilities_are_learnt(model):
     alone = GPPLClassifier(random_state=0).fit([row[1:] for row in NAMED], Y)
     assert model.score(NAMED, Y) > alone.score([row[1:] for row in NAMED], Y) + 0.05
     assert max(model.factor_scales_) > 0.1
@@ -97,14 +89,14 @@ def test_personal_utilities_are_learnt(model: CrowdGPPL) -> None:
 # ------------------------------------------------------------------------------------------------------------------ ids
 
 
-def test_a_user_and_an_item_may_have_the_same_id() -> None:
+def test_a_user_and_an_item_may_have_the_same_id():
     fitted = quick(n_factors=1).fit([(0, 0, 1), (1, 1, 0), (0, 1, 2), ("0", 2, 0)], [1, 0, 1, 0])
     assert fitted.user_ids_.tolist() == [0, 1, "0"]
     assert fitted.item_ids_.tolist() == [0, 1, 2]
 
 
 # --------------------------------------------------------------------------------------------------------- unseen users
-def test_an_unseen_user_gets_the_consensus_and_wider_uncertainty(model: CrowdGPPL) -> None:
+def test_an_unseen_user_gets_the_consensus_and_wider_uncertainty(model):
     asked = [("unseen", a, b) for a in SEEN for b in SEEN if a != b]
     with pytest.warns(DataWarning, match=r"unknown user 'unseen' in row 0: it .*its utilities are"):
         mean, std = model.utility(SEEN, users=["unseen"], return_std=True)
@@ -120,7 +112,7 @@ def test_an_unseen_user_gets_the_consensus_and_wider_uncertainty(model: CrowdGPP
     )
 
 
-def test_a_misspelt_user_is_no_unseen_one(model: CrowdGPPL) -> None:
+def test_a_misspelt_user_is_no_unseen_one(model):
     assert "zoe" in WHO
     for call in (model.rank, model.win_matrix):
         with pytest.raises(
@@ -132,7 +124,7 @@ def test_a_misspelt_user_is_no_unseen_one(model: CrowdGPPL) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:unknown user")
-def test_unseen_users_among_others(model: CrowdGPPL) -> None:
+def test_unseen_users_among_others(model):
     asked = ["nobody", WHO[3], WHO[0], ("no", "body"), WHO[3]]
     for got, alone in (
         (model.utility(SEEN, users=asked), [model.utility(SEEN, users=[u])[0] for u in asked]),
@@ -150,7 +142,7 @@ def test_unseen_users_among_others(model: CrowdGPPL) -> None:
 
 
 @pytest.mark.parametrize("layout", ["ids", "users"])
-def test_unseen_users_can_be_refused(layout: str) -> None:
+def test_unseen_users_can_be_refused(layout):
     pd, model = pytest.importorskip("pandas"), learnt(layout)
     strict = quick(model.items, model.users, unknown_user="raise").fit(NAMED, Y)
     np.testing.assert_allclose(strict.predict_proba(NAMED), model.predict_proba(NAMED), atol=1e-12)
@@ -168,7 +160,7 @@ def test_unseen_users_can_be_refused(layout: str) -> None:
         strict.rank(user=7)
 
 
-def test_row_64_ids_of_users_in_another_kind() -> None:
+def test_row_64_ids_of_users_in_another_kind():
     numbered = quick().fit([[1, "a", "b"], [2, "b", "c"], [1, "a", "c"]])
     for call in (
         lambda: numbered.predict_proba([["1", "a", "b"]]),
@@ -183,7 +175,7 @@ def test_row_64_ids_of_users_in_another_kind() -> None:
         numbered.rank(user=[1])
 
 
-def test_row_67_words_stay_the_classes() -> None:
+def test_row_67_words_stay_the_classes():
     words = np.where(Y == 1, "left", "right")
     plain, model = learnt("ids"), quick().fit(NAMED, words)
     assert model.classes_.tolist() == ["left", "right"]
@@ -194,7 +186,7 @@ def test_row_67_words_stay_the_classes() -> None:
     assert set(model.predict(NAMED)) == {"left", "right"}
 
 
-def test_row_66_earlier_comparisons_show_the_side() -> None:
+def test_row_66_earlier_comparisons_show_the_side():
     with pytest.raises(ValueError, match="Say which side was shown first"):
         quick(order_effect=True).partial_fit(NAMED)
     model = quick(order_effect=True).fit(NAMED, Y)
@@ -203,7 +195,7 @@ def test_row_66_earlier_comparisons_show_the_side() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------ items and users
-def test_items_without_comparisons(ids: CrowdGPPL, both: CrowdGPPL) -> None:
+def test_items_without_comparisons(ids, both):
     np.testing.assert_allclose(ids.predict_proba([("zoe", "new", "newer"), ("zoe", "new", "new")]), 0.5, atol=1e-12)
     best = ids.rank(user="zoe").id[0]
     forth, back = ids.predict_proba([("zoe", best, "new"), ("zoe", "new", best)])
@@ -223,7 +215,7 @@ def test_items_without_comparisons(ids: CrowdGPPL, both: CrowdGPPL) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:unknown user")
-def test_users_of_the_table_without_comparisons(both: CrowdGPPL) -> None:
+def test_users_of_the_table_without_comparisons(both):
     silent, unseen = WHO[-1], "unseen"
     assert silent not in both.user_ids_
     mean, std = both.utility(SEEN, users=[silent, unseen, *SPOKE], return_std=True)
@@ -240,7 +232,7 @@ def test_users_of_the_table_without_comparisons(both: CrowdGPPL) -> None:
         both.similar_users(silent)
 
 
-def test_users_and_items_by_their_features(both: CrowdGPPL) -> None:
+def test_users_and_items_by_their_features(both):
     pd = pytest.importorskip("pandas")
     new, people = _rng.standard_normal((3, 2)), _rng.standard_normal((2, 3))
     wanted = both.utility(new, users=people)
@@ -268,7 +260,7 @@ def test_users_and_items_by_their_features(both: CrowdGPPL) -> None:
     ]
 
 
-def test_frames_of_features_keep_their_names() -> None:
+def test_frames_of_features_keep_their_names():
     pd = pytest.importorskip("pandas")
     items, users = pd.DataFrame(FEATURES, columns=list("ab")), pd.DataFrame(PEOPLE, columns=list("cde"))
     fitted = quick(items, users).fit(X, Y)
@@ -280,7 +272,7 @@ def test_frames_of_features_keep_their_names() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ utilities
-def test_utilities(model: CrowdGPPL) -> None:
+def test_utilities(model):
     everything, std = model.utility(return_std=True)
     n = N if model.items is not None else N - 2
     assert everything.shape == std.shape == (n,)
@@ -295,7 +287,7 @@ def test_utilities(model: CrowdGPPL) -> None:
     np.testing.assert_allclose(model.utility(SEEN, users=SPOKE).mean(axis=1), 0.0, atol=1e-10)
 
 
-def test_predictions_follow_from_utilities(model: CrowdGPPL) -> None:
+def test_predictions_follow_from_utilities(model):
     asked = NAMED[:40]
     place = {item: i for i, item in enumerate(SEEN)}
     u = {user: model.utility(SEEN, users=[user])[0] for user in SPOKE}
@@ -310,7 +302,7 @@ def test_predictions_follow_from_utilities(model: CrowdGPPL) -> None:
     )
 
 
-def test_preferences_of_the_consensus(model: CrowdGPPL) -> None:
+def test_preferences_of_the_consensus(model):
     pd = pytest.importorskip("pandas")
     u = model.utility(SEEN)
     pairs = [(a, b) for a in SEEN for b in SEEN]
@@ -329,7 +321,7 @@ def test_preferences_of_the_consensus(model: CrowdGPPL) -> None:
     assert model.predict_preference([("zoe", a, a) for a in SEEN]).tolist() == [0.5] * len(SEEN)
 
 
-def test_preferences_of_items_whose_ids_are_tuples() -> None:
+def test_preferences_of_items_whose_ids_are_tuples():
     rows = [("u", ("a", 1), ("a", 2)), ("v", ("a", 2), ("a", 3))]
     fitted = quick(n_factors=1).fit(rows, [1, 1])
     assert fitted.predict_preference([(("a", 1), ("a", 2))])[0] > 0.5
@@ -337,7 +329,7 @@ def test_preferences_of_items_whose_ids_are_tuples() -> None:
     assert fitted.rank(user="u").id[0] == ("a", 1)
 
 
-def test_rankings(model: CrowdGPPL) -> None:
+def test_rankings(model):
     for user in (None, WHO[1]):
         ranking = model.rank(user=user)
         mean, std = (x.ravel() for x in model.utility(ranking.id, None if user is None else [user], return_std=True))
@@ -359,7 +351,7 @@ def test_rankings(model: CrowdGPPL) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- neighbours
-def test_neighbours(model: CrowdGPPL) -> None:
+def test_neighbours(model):
     personal = model.utility(model.item_ids_, users=model.user_ids_)
     own = personal - model.utility(model.item_ids_)
     for call, names, table in (
@@ -380,7 +372,7 @@ def test_neighbours(model: CrowdGPPL) -> None:
     assert np.mean([PEOPLE[WHO.tolist().index(name), 0] for name in near] == PEOPLE[1, 0]) > 0.7
 
 
-def test_neighbours_need_comparisons(ids: CrowdGPPL, both: CrowdGPPL) -> None:
+def test_neighbours_need_comparisons(ids, both):
     for fitted in (ids, both):
         with pytest.raises(UnknownIdError, match="unknown user 'nobody' is in no comparison"):
             fitted.similar_users("nobody")
@@ -393,7 +385,7 @@ def test_neighbours_need_comparisons(ids: CrowdGPPL, both: CrowdGPPL) -> None:
         both.similar_items(ITEM[-1])
 
 
-def test_without_factors_all_are_neighbours() -> None:
+def test_without_factors_all_are_neighbours():
     fitted = quick(n_factors=0).fit(NAMED, Y)
     assert fitted.similar_users("zoe")[1].tolist() == [0.0] * (U - 2)
 
@@ -401,7 +393,7 @@ def test_without_factors_all_are_neighbours() -> None:
 # ------------------------------------------------------------------------------------------------------------- variants
 @pytest.mark.filterwarnings("ignore:unknown user")
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_without_factors_all_users_have_the_consensus(layout: str) -> None:
+def test_without_factors_all_users_have_the_consensus(layout):
     fitted = quick(*LAYOUTS[layout], n_factors=0, scale_prior=Gamma(1.0, 1.0), tol=1e-8).fit(NAMED, Y)
     alone = GPPLClassifier(LAYOUTS[layout][0], optimizer=None, tol=1e-8).fit([row[1:] for row in NAMED], Y)
     np.testing.assert_allclose(fitted.utility(SEEN), alone.utility(SEEN), atol=1e-4)
@@ -414,7 +406,7 @@ def test_without_factors_all_users_have_the_consensus(layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_without_consensus_there_are_personal_utilities_only(layout: str) -> None:
+def test_without_consensus_there_are_personal_utilities_only(layout):
     fitted = quick(*LAYOUTS[layout], consensus=False).fit(NAMED, Y)
     np.testing.assert_array_equal(fitted.utility(), 0.0)
     np.testing.assert_array_equal(fitted.predict_preference([SEEN[:2], SEEN[1:3]]), 0.5)
@@ -423,7 +415,7 @@ def test_without_consensus_there_are_personal_utilities_only(layout: str) -> Non
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_order_effects_of_all_and_of_each(layout: str) -> None:
+def test_order_effects_of_all_and_of_each(layout):
     rng = np.random.default_rng(2)
     user, left = np.repeat(np.arange(U - 1), 200), rng.integers(0, N - 2, 200 * (U - 1))
     right = (left + rng.integers(1, N - 2, left.size)) % (N - 2)
@@ -451,10 +443,11 @@ def test_order_effects_of_all_and_of_each(layout: str) -> None:
 @pytest.mark.parametrize(
     ("likelihood", "layout"), [("probit", "both"), ("logit", "ids"), ("probit-ties", "ids"), ("logit-ties", "both")]
 )
-def test_every_likelihood(likelihood: str, layout: str) -> None:
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_every_likelihood(likelihood, layout):
     fitted = quick(*LAYOUTS[layout], likelihood=likelihood).fit(NAMED, Y)
     assert fitted.score(NAMED, Y) > 0.75
-    bounds = quick(*LAYOUTS[layout], likelihood=likelihood, inference="vb").fit(NAMED, Y).lower_bounds_
+    bounds = quick(*LAYOUTS[layout], likelihood=likelihood, inference="vb", max_iter=25).fit(NAMED, Y).lower_bounds_
     assert np.diff(bounds).min() > -1e-6
     assert type(fitted.likelihood_).__name__.lower() == f"pairwise{likelihood.replace('-', '')}"
 
@@ -467,7 +460,7 @@ def test_every_likelihood(likelihood: str, layout: str) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*did not converge")
-def test_every_inference_agrees_roughly(inference: str, layout: str) -> None:
+def test_every_inference_agrees_roughly(inference, layout):
     wanted = learnt(layout, "vb").predict_proba(NAMED)
     fitted = quick(*LAYOUTS[layout], inference=SVI(150) if inference == "svi" else inference).fit(NAMED, Y)
     gap = np.abs(fitted.predict_proba(NAMED) - wanted)
@@ -475,7 +468,7 @@ def test_every_inference_agrees_roughly(inference: str, layout: str) -> None:
 
 
 @pytest.mark.statistical  # coverage in a simulation
-def test_intervals_of_laplace_hold_fewer_of_the_true_utilities() -> None:
+def test_intervals_of_laplace_hold_fewer_of_the_true_utilities():
     data = make_crowd(60, 12, 240, n_features=0, n_user_features=0, n_factors=2, factor_scale=2.0, random_state=0)
     truth, held = data.utilities - data.utilities.mean(axis=1, keepdims=True), {}
     users = np.unique(data.comparisons[:, 0])
@@ -489,7 +482,7 @@ def test_intervals_of_laplace_hold_fewer_of_the_true_utilities() -> None:
 @pytest.mark.parametrize("inference", ["vb", "linearised"])
 @pytest.mark.parametrize("layout", ["ids", "both"])
 @pytest.mark.filterwarnings("ignore:.*did not converge")
-def test_opposite_answers_need_not_be_merged(inference: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opposite_answers_need_not_be_merged(inference, layout, monkeypatch):
     rows, y = NAMED[:60] * 2, [*Y[:60], *(1 - Y[:60])]
     y[60:100] = Y[:40]
     options = {"inference": inference, "max_iter": 20, "tol": 0.0}
@@ -500,28 +493,29 @@ def test_opposite_answers_need_not_be_merged(inference: str, layout: str, monkey
     np.testing.assert_allclose(merged.utility(SEEN, users=SPOKE), apart.utility(SEEN, users=SPOKE), atol=1e-9)
 
 
-def test_fewer_inducing_points_than_items_and_users() -> None:
-    kernel = RBF(3.0)
-    fitted = quick(TABLE, USERS, factor_prior=FactorPrior(user_kernel=kernel), inducing=4).fit(NAMED, Y)
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_fewer_inducing_points_than_items_and_users():
+    of_users = {"factor_prior": FactorPrior(user_kernel=RBF(3.0)), "max_iter": 3}
+    fitted = quick(TABLE, USERS, inducing=4, **of_users).fit(NAMED, Y)
     assert fitted.inducing_points_.shape == (4, 2)
     assert fitted.inducing_users_.shape == (4, 3)
     assert np.all(np.isfinite(fitted.predict_proba(NAMED)))
-    given = quick(TABLE, USERS, inducing=FEATURES[:3]).fit(NAMED, Y)
+    given = quick(TABLE, USERS, inducing=FEATURES[:3], max_iter=3).fit(NAMED, Y)
     np.testing.assert_array_equal(given.inducing_points_, FEATURES[:3])
-    plenty = quick(TABLE, USERS, factor_prior=FactorPrior(user_kernel=kernel), inducing=500).fit(NAMED, Y)
+    plenty = quick(TABLE, USERS, inducing=500, **of_users).fit(NAMED, Y)
     assert plenty.inducing_points_.shape == (N - 2, 2)
     assert plenty.inducing_users_.shape == (U - 1, 3)
 
 
 # --------------------------------------------------------------------------------------------------------------- labels
-def test_a_soft_label_is_two_weighted_ones() -> None:
+def test_a_soft_label_is_two_weighted_ones():
     y = np.linspace(0.0, 1.0, P)
     soft = quick(inference="vb").fit(NAMED, y)
     hard = quick(inference="vb").fit(NAMED + NAMED, np.repeat([1, 0], P), sample_weight=np.concatenate([y, 1.0 - y]))
     np.testing.assert_allclose(soft.predict_proba(NAMED), hard.predict_proba(NAMED), atol=1e-9)
 
 
-def test_ties_draw_together_and_are_not_scored() -> None:
+def test_ties_draw_together_and_are_not_scored():
     rows = [("u", "a", "b"), ("v", "a", "b")] * 20 + [("u", "a", "c"), ("v", "a", "c")] * 20
     tied = quick().fit(rows, [0.5] * 40 + [1] * 40)
     p = tied.predict_proba([("u", "a", "b"), ("u", "a", "c")])[:, 1]
@@ -530,7 +524,7 @@ def test_ties_draw_together_and_are_not_scored() -> None:
     assert tied.score([("u", "a", "c"), ("u", "a", "b")], [1, 0.5]) == 1.0
 
 
-def test_ties_are_an_answer_of_their_own() -> None:
+def test_ties_are_an_answer_of_their_own():
     rng = np.random.default_rng(1)
     z = TASTES[USER, LEFT] - TASTES[USER, RIGHT] + rng.standard_normal(P)
     y = np.where(z > 0.6, 1.0, np.where(z < -0.6, 0.0, 0.5))
@@ -541,7 +535,7 @@ def test_ties_are_an_answer_of_their_own() -> None:
     assert np.ptp(fitted.utility(SEEN)) > np.ptp(half.utility(SEEN))
 
 
-def test_more_factors_than_users_warn() -> None:
+def test_more_factors_than_users_warn():
     rows = [(u, a, (a + 1) % 5) for u in "ab" for a in range(5)]
     y = [1, 0] * 5
     with pytest.warns(DataWarning, match="n_factors=5 is more than the 2 users with comparisons"):

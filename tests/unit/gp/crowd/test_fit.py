@@ -1,10 +1,7 @@
 """CrowdGPPL from fit to fit: more comparisons later, warm starts, failures, weights, and what a fit leaves alone."""
 
-from __future__ import annotations
-
 import warnings
 from types import SimpleNamespace
-from typing import Any
 
 import joblib
 import numpy as np
@@ -37,7 +34,7 @@ layouts = pytest.mark.parametrize("layout", LAYOUTS)
 extremes = pytest.mark.parametrize("layout", ["ids", "both"])
 
 
-def tables(layout: str, part: slice = slice(None)) -> dict[str, Table | None]:
+def tables(layout, part=slice(None)):
     """Features of a part of the items and of the users, where the layout has features."""
     items, users = LAYOUTS[layout]
     return {
@@ -46,11 +43,11 @@ def tables(layout: str, part: slice = slice(None)) -> dict[str, Table | None]:
     }
 
 
-def quick(**options: Any) -> CrowdGPPL:
+def quick(**options):
     return CrowdGPPL(**{"n_factors": 2, "optimizer": None, "inference": "vb", "random_state": 0, **options})
 
 
-def state_of(model: CrowdGPPL) -> str:
+def state_of(model):
     return str(joblib.hash(vars(model)))
 
 
@@ -58,7 +55,7 @@ def state_of(model: CrowdGPPL) -> str:
 @pytest.mark.parametrize(
     ("layout", "order_effect"), [("ids", True), ("items", False), ("users", False), ("both", False), ("both", True)]
 )
-def test_partial_fit_ends_where_one_fit_does(layout: str, order_effect: bool) -> None:
+def test_partial_fit_ends_where_one_fit_does(layout, order_effect):
     options = {"tol": 1e-5, "max_iter": 3000, "order_effect": order_effect}
     both = LAYOUTS[layout]
     if both[0]:  # where kernels start from the median distance, the items at hand would decide
@@ -86,7 +83,7 @@ def test_partial_fit_ends_where_one_fit_does(layout: str, order_effect: bool) ->
 
 
 @extremes
-def test_many_small_steps_end_where_one_does(layout: str) -> None:
+def test_many_small_steps_end_where_one_does(layout):
     both = tables(layout)
     model = quick(**both, tol=1e-5).fit(OLD, Y_OLD)
     for start in range(0, P // 2, 40):
@@ -95,12 +92,12 @@ def test_many_small_steps_end_where_one_does(layout: str) -> None:
     np.testing.assert_allclose(model.predict_proba(ROWS), once.predict_proba(ROWS), atol=0.02)
 
 
-def test_a_first_partial_fit_takes_no_tables() -> None:
+def test_a_first_partial_fit_takes_no_tables():
     with pytest.raises(DataError, match="before the first call, pass them to CrowdGPPL"):
         quick().partial_fit(ROWS, Y, items=Table(FEATURES, ids=ITEM))
 
 
-def test_what_is_remembered_does_not_grow_with_repetitions() -> None:
+def test_what_is_remembered_does_not_grow_with_repetitions():
     model = quick(n_factors=1).fit(OLD, Y_OLD)
     size = model._comparisons.n_pairs
     model.partial_fit(OLD, Y_OLD)
@@ -110,7 +107,7 @@ def test_what_is_remembered_does_not_grow_with_repetitions() -> None:
 
 
 @layouts
-def test_partial_fit_after_factors_were_dropped(layout: str) -> None:
+def test_partial_fit_after_factors_were_dropped(layout):
     model = quick(**tables(layout), n_factors=4).fit(OLD, Y_OLD)
     scales, alive = model.factor_scales_, set(model._alive)
     assert 0 < len(alive) < 4
@@ -127,7 +124,7 @@ def test_partial_fit_after_factors_were_dropped(layout: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"consensus": False}], ids=str)
-def test_factors_come_back_when_more_comparisons_support_them(options: dict[str, Any]) -> None:
+def test_factors_come_back_when_more_comparisons_support_them(options):
     # The first comparisons are too few for a taste; all of them show it clearly.
     whole = quick(**options).fit(ROWS, Y)
     parts = quick(**options).fit(OLD[:24], Y_OLD[:24])
@@ -139,7 +136,7 @@ def test_factors_come_back_when_more_comparisons_support_them(options: dict[str,
 
 
 @pytest.mark.filterwarnings("ignore:The comparisons form", "ignore:.*did not converge")
-def test_many_users_with_one_answer_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_users_with_one_answer_each(monkeypatch):
     # As above four million numbers users x items, with fewer items than users.
     monkeypatch.setattr("skpref.gp.crowd.model._SMALL_SVD", 0)
     left = np.arange(40) % 6
@@ -147,7 +144,7 @@ def test_many_users_with_one_answer_each(monkeypatch: pytest.MonkeyPatch) -> Non
     assert np.all(np.isfinite(quick().fit(rows, np.arange(40) % 2).predict_proba(rows)))
 
 
-def test_ids_of_other_kinds_join_later() -> None:
+def test_ids_of_other_kinds_join_later():
     model = quick().fit(OLD, Y_OLD)
     before = model.item_ids_.tolist()
     model.partial_fit([(("a", 1), 7, ITEM[0]), ("user 0", 2**70, b"bytes"), ("user 0", 7, b"bytes")], [1, 0, 1])
@@ -157,7 +154,7 @@ def test_ids_of_other_kinds_join_later() -> None:
     assert model.utility([7, b"bytes"], users=[("a", 1), "user 0"]).shape == (2, 2)
 
 
-def test_users_and_items_without_weight_are_unseen() -> None:
+def test_users_and_items_without_weight_are_unseen():
     model = quick().fit([*OLD, ("nobody", ITEM[0], "nothing")], [*Y_OLD, 1], [1.0] * len(OLD) + [0.0])
     assert "nobody" not in model.user_ids_
     assert "nothing" not in model.item_ids_
@@ -180,7 +177,7 @@ def test_users_and_items_without_weight_are_unseen() -> None:
         ({"users": None}, "features of users are None"),
     ],
 )
-def test_parameters_that_make_another_model_must_not_change(change: dict[str, Any], text: str) -> None:
+def test_parameters_that_make_another_model_must_not_change(change, text):
     model = quick(**tables("both")).fit(OLD, Y_OLD)
     before = model.predict_proba(ROWS)
     with pytest.raises(DataError, match=text):
@@ -188,7 +185,7 @@ def test_parameters_that_make_another_model_must_not_change(change: dict[str, An
     np.testing.assert_array_equal(model.predict_proba(ROWS), before)
 
 
-def test_parameters_of_the_loop_may_change() -> None:
+def test_parameters_of_the_loop_may_change():
     model = quick(max_iter=500).fit(OLD, Y_OLD)
     model.set_params(inference=SVI(100), tol=1e-2, likelihood="logit", unknown_user="raise")
     assert model.partial_fit(NEW, Y_NEW).score(ROWS, Y) > 0.75
@@ -196,7 +193,7 @@ def test_parameters_of_the_loop_may_change() -> None:
 
 
 @pytest.mark.parametrize("side", ["items", "users"])
-def test_features_of_new_items_and_users_are_checked(side: str) -> None:
+def test_features_of_new_items_and_users_are_checked(side):
     row = ("user 0", ITEM[0], "new") if side == "items" else ("new", ITEM[0], ITEM[1])
     kind = side[:-1]
     model = quick(**tables("both")).fit(OLD, Y_OLD)
@@ -221,7 +218,7 @@ def test_features_of_new_items_and_users_are_checked(side: str) -> None:
 
 # ---------------------------------------------------------------------------------------------------------- warm starts
 @extremes
-def test_a_warm_start_needs_fewer_passes(layout: str) -> None:
+def test_a_warm_start_needs_fewer_passes(layout):
     options = {**tables(layout), "tol": 1e-5, "max_iter": 2000}
     warm = quick(**options, warm_start=True).fit(ROWS, Y)
     cold = warm.n_iter_
@@ -252,7 +249,7 @@ def test_a_warm_start_needs_fewer_passes(layout: str) -> None:
     ids=lambda change: next(iter(change)),
 )
 @pytest.mark.filterwarnings("ignore:.*did not converge")
-def test_a_warm_start_of_another_model_is_a_cold_one(change: dict[str, Any]) -> None:
+def test_a_warm_start_of_another_model_is_a_cold_one(change):
     options = {**tables("both"), "kernel": RBF(1.0), "max_iter": 4}
     warm = quick(**options, warm_start=True).fit(OLD, Y_OLD).set_params(**change).fit(OLD, Y_OLD)
     cold = quick(**{**options, **change}).fit(OLD, Y_OLD)
@@ -262,11 +259,11 @@ def test_a_warm_start_of_another_model_is_a_cold_one(change: dict[str, Any]) -> 
 # ------------------------------------------------------------------------------------------------------------- failures
 
 
-def test_a_failure_late_in_a_fit_leaves_the_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_late_in_a_fit_leaves_the_earlier_one(monkeypatch):
     model = quick().fit(OLD, Y_OLD)
     before = state_of(model)
 
-    def out_of_memory(*_: Any, **__: Any) -> None:
+    def out_of_memory(*_, **__):
         raise MemoryError
 
     monkeypatch.setattr(CrowdGPPL, "_set_trace", out_of_memory)
@@ -276,7 +273,7 @@ def test_a_failure_late_in_a_fit_leaves_the_earlier_one(monkeypatch: pytest.Monk
         assert state_of(model) == before
 
 
-def test_a_failed_first_fit_leaves_nothing() -> None:
+def test_a_failed_first_fit_leaves_nothing():
     model = quick()
     before = state_of(model)
     for method in ("fit", "partial_fit"):
@@ -285,7 +282,7 @@ def test_a_failed_first_fit_leaves_nothing() -> None:
         assert state_of(model.set_params(items=None)) == before
 
 
-def test_warnings() -> None:
+def test_warnings():
     with pytest.warns(ConvergenceWarning, match=r"CrowdGPPL did not converge in 1 iterations \(max_iter=1\)"):
         model = quick(max_iter=1).fit(ROWS, Y)
     assert model.converged_ is False
@@ -308,13 +305,13 @@ def test_warnings() -> None:
 
 
 @extremes
-def test_any_random_state_ends_nearby(layout: str) -> None:
+def test_any_random_state_ends_nearby(layout):
     model = quick(**tables(layout), random_state=None).fit(ROWS, Y)
     wanted = quick(**tables(layout)).fit(ROWS, Y)
     np.testing.assert_allclose(model.predict_proba(ROWS), wanted.predict_proba(ROWS), atol=0.02)
 
 
-def test_what_is_done_to_the_input_later_changes_nothing() -> None:
+def test_what_is_done_to_the_input_later_changes_nothing():
     X, y, weight = np.column_stack([USER, LEFT, RIGHT]), Y.astype(float), np.linspace(0.0, 2.0, P)
     features, people = FEATURES.copy(), PEOPLE.copy()
     model = quick(items=features, users=people, order_effect=True).fit(X, y, weight)
@@ -329,7 +326,7 @@ def test_what_is_done_to_the_input_later_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("n", "batch_size"), [(2**20, None), (2**20 + 1, 2**19), (2**24, 2**19)])
-def test_auto_takes_mini_batches_above_the_largest_number_of_entries(n: int, batch_size: int | None) -> None:
+def test_auto_takes_mini_batches_above_the_largest_number_of_entries(n, batch_size):
     pair = SimpleNamespace(inference="auto", schedule=Schedule())
     model, problem = (
         SimpleNamespace(config=SimpleNamespace(pair=pair), alive=range(8)),
@@ -340,7 +337,7 @@ def test_auto_takes_mini_batches_above_the_largest_number_of_entries(n: int, bat
     assert isinstance(chosen, int) is (batch_size is not None)
 
 
-def test_tastes_that_vary_faster_than_the_consensus_get_shorter_length_scales() -> None:
+def test_tastes_that_vary_faster_than_the_consensus_get_shorter_length_scales():
     rng = np.random.default_rng(0)
     places = np.sort(rng.uniform(0.0, 10.0, 30))
     user, left = rng.integers(0, 8, 600), rng.integers(0, 30, 600)
@@ -355,7 +352,7 @@ def test_tastes_that_vary_faster_than_the_consensus_get_shorter_length_scales() 
 
 
 @pytest.mark.parametrize(("shift", "straight"), [(0.0, True), (1e6, False)])
-def test_linear_tastes_get_a_linear_kernel_unless_features_are_far_from_zero(shift: float, *, straight: bool) -> None:
+def test_linear_tastes_get_a_linear_kernel_unless_features_are_far_from_zero(shift, *, straight):
     rng = np.random.default_rng(0)
     features, weights = rng.standard_normal((30, 3)), rng.standard_normal((20, 3))
     user, left = rng.integers(0, 20, 500), rng.integers(0, 30, 500)

@@ -1,11 +1,8 @@
 """What is chosen before the inference of a hierarchy: folds, users, candidates, and covariances that grow."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +31,7 @@ from tests.unit.gp.crowd.test_hierarchy import crowd_model
 pytestmark = pytest.mark.usefixtures("all_candidates")
 
 
-def test_folds_are_of_equal_size_and_keep_users_and_pairs_apart() -> None:
+def test_folds_are_of_equal_size_and_keep_users_and_pairs_apart():
     model, start = crowd_model(penalty=None)
     fit = fit_hierarchy.fit_hierarchy(model, start, max_iter=5, tol=0.0)
     fold = fit_hierarchy.folds_of(model, fit)
@@ -49,7 +46,7 @@ def test_folds_are_of_equal_size_and_keep_users_and_pairs_apart() -> None:
     assert np.unique(same_pair).size > 1  # but not those of all users
 
 
-def test_a_part_of_the_comparisons_has_the_same_users_and_items() -> None:
+def test_a_part_of_the_comparisons_has_the_same_users_and_items():
     model, _ = crowd_model(penalty=None)
     rows = model.users.user % 2 == 0
     part = model.select_rows(rows)
@@ -59,7 +56,7 @@ def test_a_part_of_the_comparisons_has_the_same_users_and_items() -> None:
     assert part.covariates is model.covariates
 
 
-def test_a_part_of_the_users_has_their_comparisons_and_covariates() -> None:
+def test_a_part_of_the_users_has_their_comparisons_and_covariates():
     model, _ = crowd_model(penalty=None)
     drawn = np.isin(np.arange(30), [2, 5, 29])
     part = model.select_users(drawn)
@@ -72,7 +69,7 @@ def test_a_part_of_the_users_has_their_comparisons_and_covariates() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 200, 599, 600])
-def test_users_are_drawn_until_they_have_enough_comparisons(most: int) -> None:
+def test_users_are_drawn_until_they_have_enough_comparisons(most):
     model, _ = crowd_model(penalty=None)
     part = fit_hierarchy._some_users(model, most, np.random.default_rng(0))
     if most == 600:
@@ -83,7 +80,7 @@ def test_users_are_drawn_until_they_have_enough_comparisons(most: int) -> None:
     assert 1 <= part.n_users < 30
 
 
-def test_of_many_comparisons_the_personal_covariance_is_learnt_from_some_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_comparisons_the_personal_covariance_is_learnt_from_some_first(monkeypatch):
     monkeypatch.setattr(fit_hierarchy, "_MAX_AVERAGE", 300)
     model, start = crowd_model(penalty=1.0)
     given, rng = 0.1 * model.shape, np.random.default_rng(0)
@@ -96,7 +93,7 @@ def test_of_many_comparisons_the_personal_covariance_is_learnt_from_some_first(m
     assert fit_hierarchy._learn_from_more_users(model, start, given, rng) is given
 
 
-def test_candidates_are_in_units_of_the_scale_and_of_the_items() -> None:
+def test_candidates_are_in_units_of_the_scale_and_of_the_items():
     many, few = (Regularisation.candidate(1, 3.0, n) for n in (10, 1))
     assert (many.floor, many.prior_weight, many.penalty) == (12.0, 5.0, 0.1)
     assert few.prior_weight == 0.5
@@ -108,7 +105,7 @@ def test_candidates_are_in_units_of_the_scale_and_of_the_items() -> None:
 
 
 @pytest.mark.parametrize("order", [False, True])
-def test_a_covariance_grows_by_the_prior_given_the_old_items(order: bool) -> None:
+def test_a_covariance_grows_by_the_prior_given_the_old_items(order):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((6 + order, 9))
     prior = A @ A.T
@@ -126,7 +123,7 @@ def test_a_covariance_grows_by_the_prior_given_the_old_items(order: bool) -> Non
 
 
 @pytest.mark.parametrize("scale", [2.0, [2.0, 3.0]])
-def test_kernels_are_stretched_where_they_have_length_scales(scale: Any) -> None:
+def test_kernels_are_stretched_where_they_have_length_scales(scale):
     kernel = RBF(scale)
     assert_allclose(of_shape._stretched(kernel, 0.5).length_scale, 0.5 * np.asarray(scale))
     assert_allclose(kernel.length_scale, scale)
@@ -136,7 +133,7 @@ def test_kernels_are_stretched_where_they_have_length_scales(scale: Any) -> None
 
 @pytest.mark.parametrize("with_covariates", [False, True])
 @pytest.mark.parametrize("order", [False, True])
-def test_held_out_comparisons_are_predicted_as_by_the_posterior(*, order: bool, with_covariates: bool) -> None:
+def test_held_out_comparisons_are_predicted_as_by_the_posterior(*, order, with_covariates):
     model, start = ordered_model(order=order)
     model = model if with_covariates else replace(model, covariates=None)
     start = start_state(model, start.scales, start.likelihood, 0.5)
@@ -156,7 +153,7 @@ def test_held_out_comparisons_are_predicted_as_by_the_posterior(*, order: bool, 
     assert posterior.rest_scale == np.trace(fit.state.S[:5, :5]) / np.trace(model.shape[:5, :5])
 
 
-def ordered_model(*, order: bool) -> tuple[Any, Any]:
+def ordered_model(*, order):
     """The crowd of 30 users, on request with an order effect."""
     model, start = crowd_model(penalty=None)
     users, n = model.users, 5 + order
@@ -181,9 +178,7 @@ def ordered_model(*, order: bool) -> tuple[Any, Any]:
         ([5.0, -6.0, 2.0, -4.0, 6.0, -20.0], 600, 5, 3),
     ],
 )
-def test_the_regularisation_that_predicts_best_is_chosen(
-    monkeypatch: pytest.MonkeyPatch, gains: list[float], n_held: int, n_folds: int, wanted: int | None
-) -> None:
+def test_the_regularisation_that_predicts_best_is_chosen(monkeypatch, gains, n_held, n_folds, wanted):
     model, start = crowd_model(penalty=None)
     isotropic = fit_hierarchy.fit_hierarchy(model, start, max_iter=2, tol=0.0)
     scale = np.trace(isotropic.state.S) / np.trace(model.shape)
@@ -193,7 +188,7 @@ def test_the_regularisation_that_predicts_best_is_chosen(
         {name: getattr(Regularisation.candidate(number, 2.0 * scale, 5), name) for name in settings}
         for number in range(5)
     ]
-    looked: list[int] = []
+    looked = []
     monkeypatch.setattr(fit_hierarchy, "_HELD_OUT", n_held)
     monkeypatch.setattr(
         fit_hierarchy,
@@ -203,7 +198,7 @@ def test_the_regularisation_that_predicts_best_is_chosen(
         ),
     )
 
-    def predicted(part: Any, fit: Any, held: Any) -> float:
+    def predicted(part, fit, held):
         assert part.y.size + held.y.size == 600
         assert 60 < held.y.size < 180
         own = {name: getattr(part, name) for name in settings}
@@ -235,12 +230,12 @@ def test_the_regularisation_that_predicts_best_is_chosen(
     assert (vars(plain), looked) == (vars(none), [])
 
 
-def test_covariances_of_several_regularisations_are_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_covariances_of_several_regularisations_are_averaged(monkeypatch):
     chosen = Regularisation(0.3, 4.0, 0.5, share=0.75), Regularisation(0.9, share=0.25)
-    members: list[Any] = []
+    members = []
     fit = fit_hierarchy.fit_to_choose
 
-    def fitted(model: Any, state: Any, *tol: float) -> Any:
+    def fitted(model, state, *tol):
         members.append(fit(model, state, *tol))
         return members[-1]
 
@@ -250,7 +245,7 @@ def test_covariances_of_several_regularisations_are_averaged(monkeypatch: pytest
     data = make_crowd(12, 5, 200, n_features=0, n_user_features=0, random_state=1)
     model = CrowdGPPL(random_state=0).fit(data.comparisons, data.y)
 
-    def average(isotropic: Any, S: Any) -> Any:
+    def average(isotropic, S):
         assert_allclose(isotropic, np.diag(np.full(5, isotropic[0, 0])), atol=1e-12)
         # A shape has trace 1; the sizes are averaged as ratios. S = scale * shape is one of the two.
         sizes = np.trace(S), np.trace(isotropic)
@@ -277,7 +272,7 @@ def test_covariances_of_several_regularisations_are_averaged(monkeypatch: pytest
     assert model._state[0].floor == 0.3
 
 
-def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
+def test_the_parts_of_the_consensus_are_basis_offsets_and_side():
     X = np.random.default_rng(0).standard_normal((5, 2))
     basis = InducingBasis.from_points(RBF(1.0), X[:3])
     c = SimpleNamespace(
@@ -293,14 +288,14 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
     c.y, c.weight = np.array([1.0, 0.0, 1.0]), np.ones(3)
     phi = basis.rows(X)
     for consensus, offsets, order in product([False, True], repeat=3):
-        config: Any = SimpleNamespace(
+        config = SimpleNamespace(
             consensus=consensus,
             n_factors=3,
             own_thresholds=order,
             part_worths=False,
             pair=SimpleNamespace(order=order, offsets=offsets, inference="laplace"),
         )
-        pair: Any = SimpleNamespace(data=SimpleNamespace(X=X, comparisons=c), covariate_scale=np.ones(0))
+        pair = SimpleNamespace(data=SimpleNamespace(X=X, comparisons=c), covariate_scale=np.ones(0))
         model = fit_hierarchy._hierarchy(c, Places.from_items(5, 0, order=order), pair, basis, None, config)
         columns = [phi, np.eye(5)] if offsets else [phi]
         items = np.hstack(columns) if consensus else np.zeros((5, 0))
@@ -319,22 +314,22 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e-290, 1e305])  # differences of the last would overflow
-def test_a_rare_category_of_users_has_the_unit_of_a_common_one(factor: float) -> None:
+def test_a_rare_category_of_users_has_the_unit_of_a_common_one(factor):
     rare, common = np.arange(100) < 2, np.arange(100) < 50
     age = np.random.default_rng(1).standard_normal(100)
-    config: Any = SimpleNamespace(n_factors=2, pair=SimpleNamespace(n_inducing=6))
+    config = SimpleNamespace(n_factors=2, pair=SimpleNamespace(n_inducing=6))
     users = factor * np.column_stack([rare, common, age])
     plain, _ = fit_hierarchy._covariates(users, None, config, np.random.default_rng(0), None)
     # The standard deviation of the rare one is .14: its two users would lie seven units from the others.
     assert_allclose(plain.spread, factor * np.array([0.5, 0.5, age.std()]))
 
 
-def test_features_of_users_are_standardised_or_seen_by_a_kernel() -> None:
+def test_features_of_users_are_standardised_or_seen_by_a_kernel():
     rng = np.random.default_rng(0)
     users = 3.0 + rng.standard_normal((40, 4)) * [1.0, 10.0, 0.1, 0.0]
-    config: Any = SimpleNamespace(n_factors=2, pair=SimpleNamespace(n_inducing=6))
+    config = SimpleNamespace(n_factors=2, pair=SimpleNamespace(n_inducing=6))
 
-    def of(users: Any, kernel: Any = None, config: Any = config) -> Any:
+    def of(users, kernel=None, config=config):
         return fit_hierarchy._covariates(users, kernel, config, np.random.default_rng(0), None)
 
     plain, kernel = of(users)
@@ -352,32 +347,30 @@ def test_features_of_users_are_standardised_or_seen_by_a_kernel() -> None:
         assert (wide.basis is not None) is reduced
         assert wide.centre.size == (6 if reduced else 100)
     assert of(None) == (None, None)
-    start: Any = SimpleNamespace(posterior=SimpleNamespace(covariates=plain), kernels=SimpleNamespace(users="kernel"))
+    start = SimpleNamespace(posterior=SimpleNamespace(covariates=plain), kernels=SimpleNamespace(users="kernel"))
     assert fit_hierarchy._covariates(users, None, config, rng, start) == (plain, "kernel")
 
 
 @pytest.mark.parametrize(("best", "given"), [(0, False), (3, False), (8, False), (1, True), (2, True), (None, False)])
-def test_the_shape_of_the_largest_evidence_is_chosen(
-    monkeypatch: pytest.MonkeyPatch, best: int | None, *, given: bool
-) -> None:
+def test_the_shape_of_the_largest_evidence_is_chosen(monkeypatch, best, *, given):
     X = np.random.default_rng(0).standard_normal((5, 2))
     model, start = ordered_model(order=True)
-    config: Any = SimpleNamespace(n_factors=2, pair=SimpleNamespace(order=True, likelihood=start.likelihood))
-    data: Any = SimpleNamespace(comparisons=SimpleNamespace(n_items=5), items=X)
-    tried: list[tuple[Any, Any]] = []
+    config = SimpleNamespace(n_factors=2, pair=SimpleNamespace(order=True, likelihood=start.likelihood))
+    data = SimpleNamespace(comparisons=SimpleNamespace(n_items=5), items=X)
+    tried = []
 
-    def fitted(candidate: Any, first: Any) -> Any:
+    def fitted(candidate, first):
         tried.append((candidate.shape, first.S))
         behind = len(tried) - 1 - (np.inf if best is None else best)
         evidence = -1.0 if behind == 0 else -2.0 if behind % 2 == 0 else np.nan  # a fit that fails is not chosen
         return SimpleNamespace(state=replace(first, S=3.0 * first.S), evidence=evidence)
 
     monkeypatch.setattr(of_shape, "fit_to_choose", fitted)
-    pair: Any = SimpleNamespace(points=X)
+    pair = SimpleNamespace(points=X)
     kernels = Kernels(None, RBF(0.8) if given else None, None)
     chosen = of_shape.choose_shape(model, data, RBF(2.0), kernels, start.scales, config, pair)
     straight = Linear(1.0 / (2.0 * X.var(axis=0)))
-    tastes: list[Any] = [RBF(0.8)] if given else [RBF(1.0), RBF(2.0), RBF(4.0), straight]
+    tastes = [RBF(0.8)] if given else [RBF(1.0), RBF(2.0), RBF(4.0), straight]
     wanted = [(kernel, share) for kernel in tastes for share in (0.03, 0.3)]
     wanted.append((tastes[0 if given else 1], 1.0))
     for (shape, S), (kernel, share) in zip(tried, wanted, strict=True):
@@ -403,7 +396,7 @@ def test_the_shape_of_the_largest_evidence_is_chosen(
         assert_array_equal(shape.matrix, np.eye(6))
 
 
-def test_a_few_judges_of_many_items_who_agree_are_predicted_by_the_consensus() -> None:
+def test_a_few_judges_of_many_items_who_agree_are_predicted_by_the_consensus():
     # With folds that start from what the fold before learnt, which has seen what they hold out, this gave .56.
     rng = np.random.default_rng([36, 3])
     utility, n = rng.normal(size=100), 2_500

@@ -1,7 +1,5 @@
 """The stages of a fit of factors: their number, which factors are dropped, and their priors; inference is scripted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +14,7 @@ from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import Schedule
 
 
-def test_factors_are_checked_after_few_passes_and_then_after_every_eight() -> None:
+def test_factors_are_checked_after_few_passes_and_then_after_every_eight():
     passes = [fit._passes_to_check(n) for n in (0, 1, 2, 3, 4, 5, 8, 15, 16)]
     assert passes == [1, 1, 2, 1, 4, 3, 8, 1, 8]
 
@@ -33,14 +31,12 @@ def test_factors_are_checked_after_few_passes_and_then_after_every_eight() -> No
         ("vb", 2**21, 20, 20),
     ],
 )
-def test_factors_start_all_together_or_as_many_as_full_passes_allow(
-    inference: str, n_comparisons: int, n_factors: int, wanted: int
-) -> None:
-    config: Any = SimpleNamespace(pair=SimpleNamespace(inference=inference), n_factors=n_factors)
+def test_factors_start_all_together_or_as_many_as_full_passes_allow(inference, n_comparisons, n_factors, wanted):
+    config = SimpleNamespace(pair=SimpleNamespace(inference=inference), n_factors=n_factors)
     assert fit._n_start_factors(config, n_comparisons) == wanted
 
 
-def test_priors_of_an_earlier_fit_are_kept_where_it_kept_factors() -> None:
+def test_priors_of_an_earlier_fit_are_kept_where_it_kept_factors():
     @dataclass
     class Config:
         prior_v: tuple[float, float] = (1.0, 2.0)
@@ -55,16 +51,16 @@ def test_priors_of_an_earlier_fit_are_kept_where_it_kept_factors() -> None:
         assert fit._with_priors_of(SimpleNamespace(scales=scales), Config()) == wanted
 
 
-def test_factors_of_little_effect_are_negligible() -> None:
+def test_factors_of_little_effect_are_negligible():
     effects = np.array([[0.02, -0.02, 0.0, 0.0], [0.009, 0.009, 0.009, 0.009], [0.011, 0.011, -0.011, 0.011]])
 
-    def side(values: np.ndarray) -> Any:
+    def side(values):
         return SimpleNamespace(rows=SimpleNamespace(matvec=lambda x: x), stacked=lambda x: x.reshape(values.shape))
 
     signs = np.array([[1.0], [-1.0], [2.0]])
     values = {"items": effects / signs, "users": np.ones_like(effects) * signs}
-    problem: Any = SimpleNamespace(products=[SimpleNamespace(sides={k: side(x) for k, x in values.items()})])
-    state: Any = SimpleNamespace(blocks={k: SimpleNamespace(mean=x.ravel()) for k, x in values.items()})
+    problem = SimpleNamespace(products=[SimpleNamespace(sides={k: side(x) for k, x in values.items()})])
+    state = SimpleNamespace(blocks={k: SimpleNamespace(mean=x.ravel()) for k, x in values.items()})
     assert negligible_factors(problem, state) == [1]
     assert negligible_factors(SimpleNamespace(products=()), state) == []
 
@@ -73,10 +69,10 @@ def test_factors_of_little_effect_are_negligible() -> None:
 class Model:
     alive: tuple[int, ...]
 
-    def problem(self, _bases: Any) -> tuple[Any, frozenset[str]]:
+    def problem(self, _bases):
         return Problem(), frozenset()
 
-    def scales(self) -> dict[str, Any]:
+    def scales(self):
         return {}
 
 
@@ -85,17 +81,15 @@ class Problem:
     likelihood: str = "start"
     sides: Any = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         object.__setattr__(self, "sides", {})
 
 
-def in_stages(
-    monkeypatch: pytest.MonkeyPatch, negligible: list[list[int]], converged: list[bool], **options: Any
-) -> Any:
+def in_stages(monkeypatch, negligible, converged, **options):
     """The fit, and for each stage its most passes, the likelihood it starts with and its factors' state."""
-    log: list[Any] = []
+    log = []
 
-    def fitted(problem: Any, state: Any, schedule: Any, _rng: Any) -> Any:
+    def fitted(problem, state, schedule, _rng):
         k = len(log)
         log.append((schedule.max_iter, problem.likelihood, state))
         done = options.get("stops", {}).get(k, schedule.max_iter)
@@ -118,13 +112,13 @@ def in_stages(
     monkeypatch.setattr(fit, "_posterior", lambda *_: "posterior")
     schedule = Schedule(max_iter=options.get("max_iter", 30), on_iteration=options.get("on_iteration"))
     monkeypatch.setattr(fit, "_schedule", lambda *_: schedule)
-    model: Any = Model(options.get("alive", (0, 1, 2)))
-    bases: Any = None
+    model = Model(options.get("alive", (0, 1, 2)))
+    bases = None
     rng = np.random.default_rng(0)
     return fit._fit_in_stages(model, bases, Problem(), "start", options.get("waiting", ()), rng), log
 
 
-def test_stages_go_on_until_nothing_is_negligible_and_all_converged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stages_go_on_until_nothing_is_negligible_and_all_converged(monkeypatch):
     end, log = in_stages(monkeypatch, [[], [1], [], [0]] + [[]] * 3, [False] * 4 + [True, False, True])
     assert [passes for passes, _, _ in log] == [1, 1, 2, 4, 8]
     assert [likelihood for _, likelihood, _ in log][1:] == [f"of stage {k}" for k in range(4)]
@@ -135,7 +129,7 @@ def test_stages_go_on_until_nothing_is_negligible_and_all_converged(monkeypatch:
     assert (end.bound, end.converged, end.likelihood) == (4.0, True, "of stage 4")
 
 
-def test_waiting_factors_are_added_where_none_is_negligible(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_factors_are_added_where_none_is_negligible(monkeypatch):
     end, log = in_stages(monkeypatch, [[]] * 5, [False, False, False, False, True], waiting=(3, 4), evaluates=True)
     assert [passes for passes, _, _ in log] == [1, 1, 2, 4, 8]
     assert [state for _, _, state in log] == ["start"] * 3 + ["start and prior along slope"] * 2
@@ -148,9 +142,9 @@ def test_waiting_factors_are_added_where_none_is_negligible(monkeypatch: pytest.
     assert end.alive == (0, 1)
 
 
-def test_a_fit_ends_at_its_most_passes_or_where_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    events: list[tuple[int, int]] = []
-    seconds: list[float] = []
+def test_a_fit_ends_at_its_most_passes_or_where_it_is_stopped(monkeypatch):
+    events = []
+    seconds = []
     end, log = in_stages(
         monkeypatch,
         [[]] * 9,

@@ -1,11 +1,8 @@
 """CrowdGPPL learns utilities of groups, such as categories, beside those of users."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,18 +16,11 @@ from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.crowd import fit_hierarchy, spread, update_hierarchy
 from skpref.gp.crowd.places import Places
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skpref._typing import Array
-
 N_ITEMS, CATEGORIES, N_JUDGES = 6, ["chat", "code", "maths"], 12
 ITEMS = [f"i{k}" for k in range(N_ITEMS)]
 
 
-def draw(
-    seed: int, n: int, n_items: int = N_ITEMS, n_judges: int = N_JUDGES, spread: float = 0.8
-) -> tuple[pd.DataFrame, Array, Array]:
+def draw(seed, n, n_items=N_ITEMS, n_judges=N_JUDGES, spread=0.8):
     """Return comparisons, answers, and the true utilities of the items in each category."""
     rng = np.random.default_rng(seed)
     truth = 0.8 * rng.normal(size=n_items) + spread * rng.normal(size=(len(CATEGORIES), n_items))
@@ -44,13 +34,13 @@ def draw(
     return X, (rng.random(n) < ndtr(z)).astype(int), truth - truth.mean(axis=1, keepdims=True)
 
 
-def crowd(**options: Any) -> CrowdGPPL:
+def crowd(**options):
     names = {"user": "judge", "left": "a", "right": "b", "groups": ["category"]}
     return CrowdGPPL(**{**names, "n_factors": 2, "random_state": 0, **options})
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_candidates() -> Iterator[None]:
+def few_candidates():
     """Choose between two ways to hold the covariance of tastes down, on one fold: fits take a tenth of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES[:1])
@@ -61,18 +51,18 @@ def few_candidates() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def data() -> tuple[pd.DataFrame, Array, Array]:
+def data():
     return draw(0, 240)
 
 
 @pytest.fixture(scope="module")
-def model(data: Any) -> CrowdGPPL:
+def model(data):
     return crowd().fit(*data[:2])
 
 
 def dense_posterior(  # noqa: C901 - one loop for each kind of variable
-    model: CrowdGPPL, levels: list[list[int]]
-) -> tuple[Array, Array, Any]:
+    model, levels
+):
     """Return mean and covariance of all variables, by the textbook formula, and the function that makes their rows.
 
     The variables are m, c of each column and group, and b of each user, with the left side as one more item, and the
@@ -97,7 +87,7 @@ def dense_posterior(  # noqa: C901 - one loop for each kind of variable
     for k in range(size - scale.size, size):
         prior[k, k] = 1.0 / posterior.scales["covariate"].mean
 
-    def rows(user: Any, left: Any, right: Any, group: Any, covariates: Any = ()) -> Array:
+    def rows(user, left, right, group, covariates=()):
         out = np.zeros((len(left), size))
         if len(covariates):
             out[:, size - scale.size :] = covariates / scale
@@ -119,9 +109,7 @@ def dense_posterior(  # noqa: C901 - one loop for each kind of variable
 
 @pytest.mark.parametrize("order", [False, True])
 @pytest.mark.parametrize("names", [[], ["length", "age"]])
-def test_predictions_are_those_of_the_joint_normal_distribution_of_all_parts(
-    data: Any, names: list[str], *, order: bool
-) -> None:
+def test_predictions_are_those_of_the_joint_normal_distribution_of_all_parts(data, names, *, order):
     X, y, _ = data
     rng = np.random.default_rng(1)
     X = X.assign(language=np.where(np.arange(len(X)) % 3 == 0, "de", "en"), age=rng.normal(size=len(X)))
@@ -153,7 +141,7 @@ def test_predictions_are_those_of_the_joint_normal_distribution_of_all_parts(
     assert_allclose(model.latent_covariance(one), A @ covariance @ A.T, atol=1e-6)
 
 
-def test_utilities_of_a_group_are_those_of_the_joint_normal_distribution(model: CrowdGPPL) -> None:
+def test_utilities_of_a_group_are_those_of_the_joint_normal_distribution(model):
     mean, covariance, _ = dense_posterior(model, [[0, 1, 2]])
     n, centring = N_ITEMS, np.eye(N_ITEMS) - 1.0 / N_ITEMS
     for level, name in [(0, "chat"), (2, "maths"), (None, None)]:
@@ -178,7 +166,7 @@ def test_utilities_of_a_group_are_those_of_the_joint_normal_distribution(model: 
                 assert_allclose(np.cov(draws[:, 0].T), A @ covariance @ A.T, atol=0.06)
 
 
-def test_rankings_of_groups(model: CrowdGPPL, data: Any) -> None:
+def test_rankings_of_groups(model, data):
     X, _, _ = data
     ranking = model.rank(groups={"category": "code"}, n_samples=200)
     assert ranking["utility"].tolist() == sorted(model.utility(groups={"category": "code"}), reverse=True)
@@ -193,7 +181,7 @@ def test_rankings_of_groups(model: CrowdGPPL, data: Any) -> None:
     assert model.group_scales_ == pytest.approx([1.0 / model.posterior_.scales["offset0"].mean])
 
 
-def test_an_unseen_group_has_the_consensus_and_the_variance_of_groups(model: CrowdGPPL, data: Any) -> None:
+def test_an_unseen_group_has_the_consensus_and_the_variance_of_groups(model, data):
     X = data[0][:20]
     mean, variance = model._moments(X.assign(category="poetry", judge=99))
     pairs = [pd.Index(model.item_ids_).get_indexer(X[side]) for side in ("a", "b")]
@@ -204,7 +192,7 @@ def test_an_unseen_group_has_the_consensus_and_the_variance_of_groups(model: Cro
     assert_allclose(variance, of_all[1] + own + 2.0 * model.group_scales_[0], rtol=1e-9)
 
 
-def test_groups_and_rows_have_no_order_and_names_do_not_matter(model: CrowdGPPL, data: Any) -> None:
+def test_groups_and_rows_have_no_order_and_names_do_not_matter(model, data):
     X, y, _ = data
     expected = model.predict_proba(X)[:, 1]
     shuffled = np.random.default_rng(1).permutation(len(X))
@@ -218,7 +206,7 @@ def test_groups_and_rows_have_no_order_and_names_do_not_matter(model: CrowdGPPL,
     assert_array_equal(by_name.utility(groups={"kind": "chat"}), by_place.utility(groups={1: "chat"}))
 
 
-def test_one_group_is_no_group(data: Any) -> None:
+def test_one_group_is_no_group(data):
     X, y, _ = data
     X = X.assign(category="all")
     without, with_one = crowd(groups=None).fit(X, y), crowd().fit(X, y)
@@ -231,7 +219,7 @@ def test_one_group_is_no_group(data: Any) -> None:
 
 
 @pytest.mark.statistical  # losses over simulations
-def test_groups_beat_the_pooled_fit_and_separate_fits() -> None:
+def test_groups_beat_the_pooled_fit_and_separate_fits():
     log_loss, distance, of_few, covered = np.zeros(2), np.zeros(2), np.zeros(2), []
     for seed in range(4):
         X, y, truth = draw(seed, 1200, spread=0.5)
@@ -253,14 +241,14 @@ def test_groups_beat_the_pooled_fit_and_separate_fits() -> None:
     assert 0.8 < np.mean(covered) < 0.97  # nominally 0.9
 
 
-def test_what_groups_do_not_differ_in_is_not_told_apart() -> None:
+def test_what_groups_do_not_differ_in_is_not_told_apart():
     X, y, _ = draw(3, 600, spread=0.0)
     model = crowd().fit(X, y)
     assert model.group_scales_[0] < 0.1
     assert crowd().fit(*draw(3, 600)[:2]).group_scales_[0] > 0.3
 
 
-def test_later_answers_may_be_of_new_groups_items_and_users(data: Any) -> None:
+def test_later_answers_may_be_of_new_groups_items_and_users(data):
     X, y, _ = data
     first = (X["category"] != "maths").to_numpy() & (X["a"] != "i5").to_numpy() & (X["b"] != "i5").to_numpy()
     model = crowd().fit(X[first], y[first]).partial_fit(X[~first], y[~first])
@@ -273,7 +261,7 @@ def test_later_answers_may_be_of_new_groups_items_and_users(data: Any) -> None:
             model.partial_fit(X, y)
 
 
-def test_a_few_new_answers_move_the_users_who_gave_them(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_new_answers_move_the_users_who_gave_them(data, monkeypatch):
     X, y, _ = data
     monkeypatch.setattr(update_hierarchy, "_FEW", 10)
     later = pd.DataFrame({"judge": [0] * 8, "category": "art", "a": ["i1", "i2"] * 4, "b": ["i0", "i3"] * 4})
@@ -286,7 +274,7 @@ def test_a_few_new_answers_move_the_users_who_gave_them(data: Any, monkeypatch: 
     assert (model.predict_proba(later)[:, 1] > crowd().fit(X, y).predict_proba(later)[:, 1]).all()
 
 
-def test_groups_go_with_features_of_items_and_users(data: Any) -> None:
+def test_groups_go_with_features_of_items_and_users(data):
     X, y, truth = data
     rng = np.random.default_rng(0)
     items = Table(np.column_stack([truth[0], rng.normal(size=N_ITEMS)]), ids=ITEMS)
@@ -301,7 +289,7 @@ def test_groups_go_with_features_of_items_and_users(data: Any) -> None:
     assert len(model.annotators(n_samples=20)) == N_JUDGES
 
 
-def test_reports_on_users_compare_within_groups(model: CrowdGPPL, data: Any) -> None:
+def test_reports_on_users_compare_within_groups(model, data):
     X, y, _ = data
     report = model.annotators(n_samples=50)
     utility = {
@@ -328,12 +316,12 @@ def test_reports_on_users_compare_within_groups(model: CrowdGPPL, data: Any) -> 
         ({"groups": [9]}, "there is no column 9 in X"),
     ],
 )
-def test_parameters_that_do_not_go_with_groups_are_refused(data: Any, options: Any, message: str) -> None:
+def test_parameters_that_do_not_go_with_groups_are_refused(data, options, message):
     with pytest.raises(DataError, match=re.escape(message)):
         crowd(**options).fit(data[0].assign(age=np.arange(len(data[0]))), data[1])
 
 
-def test_rows_without_a_group_are_refused(model: CrowdGPPL, data: Any) -> None:
+def test_rows_without_a_group_are_refused(model, data):
     X, y, _ = data
     holed = X.assign(category=X["category"].where(np.arange(len(X)) != 5, None))
     for call in (lambda: crowd().fit(holed, y), lambda: model.predict(holed)):
@@ -346,13 +334,13 @@ def test_rows_without_a_group_are_refused(model: CrowdGPPL, data: Any) -> None:
     assert model.predict_preference(X[["a", "b"]][:3]).shape == (3,)
 
 
-def test_names_of_groups_are_checked(model: CrowdGPPL, data: Any) -> None:
+def test_names_of_groups_are_checked(model, data):
     with pytest.raises(
         DataError, match=r"groups names the column 'topic', but the columns of groups are \['category'\]"
     ):
         model.rank(groups={"topic": "code"})
     with pytest.raises(DataError, match=r'groups must be a dict such as \{"category": "coding"\}; got \'code\''):
-        model.utility(groups="code")  # type: ignore[arg-type]
+        model.utility(groups="code")
     for call in (model.utility, model.rank, model.win_matrix):
         with pytest.raises(UnknownIdError, match=r"unknown group 'cod' of .*; did you mean 'code'\?$"):
             call(groups={"category": "cod"})
@@ -365,13 +353,13 @@ def test_names_of_groups_are_checked(model: CrowdGPPL, data: Any) -> None:
         strict.predict(data[0].assign(category="poetry"))
 
 
-def test_too_many_groups_are_refused(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_groups_are_refused(data, monkeypatch):
     monkeypatch.setattr("skpref.gp.crowd.consensus.MOST_ITEMS", 20)
     with pytest.raises(DataError, match="18 items by group were compared, and utilities have 24 variables"):
         crowd().fit(*data[:2])
 
 
-def test_damaged_models_are_refused(model: CrowdGPPL) -> None:
+def test_damaged_models_are_refused(model):
     posterior, held = model.posterior_, model._comparisons
     places = posterior.places
     for damage, message in [
@@ -397,12 +385,12 @@ def test_damaged_models_are_refused(model: CrowdGPPL) -> None:
             _validate(part, replace(posterior, places=part))
 
 
-def _validate(*records: Any) -> None:
+def _validate(*records):
     for record in records:
         record.validate()
 
 
-def test_a_damaged_record_of_places_is_refused() -> None:
+def test_a_damaged_record_of_places_is_refused():
     sound = Places(np.array([0, 1]), np.array([[0], [1]]), np.array([2]))
     sound.validate()
     for item, group, n_levels in [

@@ -1,9 +1,6 @@
 """Users with posteriors of their own: against the joint Gaussian, against exact sums, under renaming."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,18 +12,15 @@ from skpref import CrowdGPPL, Table
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
 from skpref.gp.crowd import hierarchy, spread, tastes
-from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState, fit_hierarchy, start_state
+from skpref.gp.crowd.hierarchy import Hierarchy, fit_hierarchy, start_state
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.users import UserRows
 from skpref.inference.scale import FixedScale, GammaScale, moved_scale
 from skpref.likelihoods import PairwiseProbit
 
-if TYPE_CHECKING:
-    from skpref.gp.crowd.personal import PersonalPosterior
-
 DATA = make_crowd(n_users=12, n_items=6, n_comparisons=200, n_factors=1, random_state=2)
-LAYOUTS: dict[str, dict[str, Any]] = {
+LAYOUTS = {
     "ids": {},
     "order": {"order_effect": True},
     "users": {"users": DATA.user_table},
@@ -36,13 +30,13 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def _known_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+def _known_covariance(monkeypatch):
     """Take S for known, so that the posterior is one joint normal distribution."""
     monkeypatch.setattr(spread, "_LARGEST", 0.0)
     monkeypatch.setattr(spread, "_PASSES", 1)  # sites stay
 
 
-def joint(posterior: PersonalPosterior) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def joint(posterior):
     """Mean and covariance of (consensus variables, b of each user) by one dense solve; rows of the consensus."""
     consensus, n = posterior.consensus, posterior.S.shape[0]
     rows = posterior.half_rows @ np.linalg.inv(consensus.half.T)
@@ -65,7 +59,7 @@ def joint(posterior: PersonalPosterior) -> tuple[np.ndarray, np.ndarray, np.ndar
     return covariance @ linear, covariance, rows
 
 
-def of_effects(posterior: PersonalPosterior, u: int, row: np.ndarray) -> float:
+def of_effects(posterior, u, row):
     """Variance of a row of u's utilities that the uncertainty of B leaves, given what u's answers explain."""
     own, n = posterior.user == u, posterior.S.shape[0]
     A = np.array([contrast(posterior, a, b) for a, b in zip(posterior.left[own], posterior.right[own], strict=True)])
@@ -75,7 +69,7 @@ def of_effects(posterior: PersonalPosterior, u: int, row: np.ndarray) -> float:
     return float((left @ posterior.effect_rows) ** 2 @ of_basis)
 
 
-def contrast(posterior: PersonalPosterior, left: int, right: int) -> np.ndarray:
+def contrast(posterior, left, right):
     a = np.zeros(posterior.S.shape[0])
     a[left], a[right] = 1.0, -1.0
     if posterior.consensus.has_order:
@@ -84,7 +78,7 @@ def contrast(posterior: PersonalPosterior, left: int, right: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_predictions_are_those_of_the_joint_gaussian(layout: str) -> None:
+def test_predictions_are_those_of_the_joint_gaussian(layout):
     model = CrowdGPPL(**LAYOUTS[layout], random_state=0).fit(DATA.comparisons, DATA.y)
     posterior = model.posterior_
     mean, covariance, of_consensus = joint(posterior)
@@ -111,7 +105,7 @@ def test_predictions_are_those_of_the_joint_gaussian(layout: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:unknown user")
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_new_users_are_like_those_who_answered(layout: str) -> None:
+def test_new_users_are_like_those_who_answered(layout):
     """Not like what predicts these best: their tastes vary as E[b b^T] does on average."""
     rows = DATA.comparisons[:, 0] < 9
     model = CrowdGPPL(**LAYOUTS[layout], random_state=0).fit(DATA.comparisons[rows], DATA.y[rows])
@@ -140,7 +134,7 @@ def test_new_users_are_like_those_who_answered(layout: str) -> None:
         assert_allclose(std**2, np.diag(centred @ V @ centred.T), rtol=1e-9)
 
 
-def test_evidence_is_near_the_exact_one() -> None:
+def test_evidence_is_near_the_exact_one():
     # One user and two items: p(y) is one integral over the difference, whose prior variance is 2 / s + 2 S.
     users = UserRows.from_comparisons(np.zeros(2, int), np.array([0, 1]), np.array([1, 0]), np.ones((2, 0)), (1, 2))
     y = np.array([1.0, 1.0])
@@ -167,7 +161,7 @@ def test_evidence_is_near_the_exact_one() -> None:
     assert fit.evidence == pytest.approx(exact, abs=0.02)
 
 
-def test_learnt_tastes_predict_better_than_the_consensus_and_stay_out_where_there_are_none() -> None:
+def test_learnt_tastes_predict_better_than_the_consensus_and_stay_out_where_there_are_none():
     gain = []
     for n_factors in (2, 0):
         data = make_crowd(
@@ -184,7 +178,7 @@ def test_learnt_tastes_predict_better_than_the_consensus_and_stay_out_where_ther
     assert gain[1] > -0.01
 
 
-def test_names_sides_and_order_of_rows_do_not_matter() -> None:
+def test_names_sides_and_order_of_rows_do_not_matter():
     rng = np.random.default_rng(0)
     data = make_crowd(15, 8, 150, n_factors=2, n_features=0, n_user_features=0, random_state=1)
     X, y = data.comparisons, data.y
@@ -195,7 +189,7 @@ def test_names_sides_and_order_of_rows_do_not_matter() -> None:
     np.testing.assert_allclose(1.0 - other.predict_proba(renamed)[:, 1], plain, atol=1e-6)
 
 
-def test_a_new_user_and_a_new_item_join() -> None:
+def test_a_new_user_and_a_new_item_join():
     model = CrowdGPPL(random_state=0).fit(DATA.comparisons, DATA.y)
     assert model.lower_bound_ == model.lower_bounds_[-1]
     chosen = model._state
@@ -210,14 +204,14 @@ def test_a_new_user_and_a_new_item_join() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*did not converge")
-def test_weights_that_leave_floating_point_are_refused() -> None:
+def test_weights_that_leave_floating_point_are_refused():
     weight = np.where(np.arange(len(DATA.y)) == 3, 1e10, 1.0)
     with pytest.raises(DataError, match="sample_weight: the answers of a user about a pair weigh up to 1e"):
         CrowdGPPL(inference="ep").fit(DATA.comparisons, DATA.y, weight)
     assert np.isfinite(CrowdGPPL(max_iter=5).fit(DATA.comparisons, DATA.y, weight).lower_bound_)
 
 
-def test_huge_weights_and_features_are_used_or_refused_without_a_warning_of_numpy() -> None:
+def test_huge_weights_and_features_are_used_or_refused_without_a_warning_of_numpy():
     rng = np.random.default_rng(0)
     left = rng.integers(0, 8, 120)
     rows = np.column_stack([rng.integers(0, 5, 120), left, (left + rng.integers(1, 8, 120)) % 8])
@@ -230,20 +224,20 @@ def test_huge_weights_and_features_are_used_or_refused_without_a_warning_of_nump
     assert_allclose(fits[1].utility(), fits[0].utility(), rtol=1e-6, atol=1e-8)
 
 
-def test_more_items_than_a_covariance_can_have_are_refused() -> None:
+def test_more_items_than_a_covariance_can_have_are_refused():
     rows = [("u", i, i + 1) for i in range(2001)]
     with pytest.raises(DataError, match=r"takes at most 2000 compared items; got 2002\. Use inference='vb'"):
         CrowdGPPL(inference="ep").fit(rows)
 
 
-def test_a_posterior_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_posterior_that_is_not_finite_is_refused(monkeypatch):
     wrong = PairwiseProbit()
     monkeypatch.setattr(PairwiseProbit, "_tilted", lambda _, y, mu, v: (y * np.nan, mu, -v))
     with pytest.raises(DataError, match="The posterior left floating point"):
         CrowdGPPL(likelihood=wrong, inference="ep", random_state=0).fit(DATA.comparisons, DATA.y)
 
 
-def test_effects_of_rare_features_do_not_overshoot() -> None:
+def test_effects_of_rare_features_do_not_overshoot():
     # Two users of 100 share a feature: what their answers say of its effects is far from that of average users.
     rng = np.random.default_rng(0)
     taste, rare = rng.standard_normal((100, 30)), np.arange(100) < 2
@@ -256,9 +250,7 @@ def test_effects_of_rare_features_do_not_overshoot() -> None:
     assert np.abs(model.predict_proba(rows) - plain.predict_proba(rows)).mean() < 0.05
 
 
-def crowd_model(
-    *, penalty: float | None, laplace: bool = False, max_rank: int = 20
-) -> tuple[Hierarchy, HierarchyState]:
+def crowd_model(*, penalty, laplace=False, max_rank=20):
     """A crowd of 30 users with two covariates, who compare 5 items, and where its inference starts."""
     rng = np.random.default_rng(4)
     x, m, n = rng.standard_normal((30, 2)), rng.standard_normal(5), 600
@@ -287,7 +279,7 @@ def crowd_model(
     return model, start_state(model, {"offset": GammaScale.prior(2.0, 3.0)}, PairwiseProbit(), 0.5)
 
 
-def test_the_curvature_along_effects_is_that_of_the_dense_evidence() -> None:
+def test_the_curvature_along_effects_is_that_of_the_dense_evidence():
     model, state = crowd_model(penalty=None)
     rng, users = np.random.default_rng(1), model.users
     state, B, wanted = replace(state, tau=rng.uniform(0.1, 1.0, 600)), rng.standard_normal((5, 2)), 0.0
@@ -300,26 +292,26 @@ def test_the_curvature_along_effects_is_that_of_the_dense_evidence() -> None:
 
 
 @pytest.mark.parametrize("penalty", [None, 0.7])
-def test_hyperparameters_end_where_the_penalised_evidence_has_no_slope(penalty: float | None) -> None:
+def test_hyperparameters_end_where_the_penalised_evidence_has_no_slope(penalty):
     model, start = crowd_model(penalty=penalty)
     fit = fit_hierarchy(model, start, max_iter=300, tol=1e-9)
     state, n = fit.state, 5
     assert fit.converged
     assert fit.bounds[-1] > fit.bounds[3]
 
-    def slope(moved: Any, h: float = 1e-3) -> float:
+    def slope(moved, h=1e-3):
         ends = [fit_hierarchy(model, moved(step), max_iter=1, tol=0.0).bounds[0] for step in (-h, h)]
         return (ends[1] - ends[0]) / (2.0 * h)
 
-    def effects(E: np.ndarray) -> HierarchyState:
+    def effects(E):
         basis, rotation = state.effect_bases
         return replace(state, effects=E, B=basis @ E @ rotation.T)
 
-    def precision(p: float) -> HierarchyState:
+    def precision(p):
         information = 1.0 / state.effect_variance - state.effect_precision
         return replace(state, effect_precision=p, effect_variance=1.0 / (information + p))
 
-    def covariance(S: np.ndarray) -> HierarchyState:
+    def covariance(S):
         # The information that the average user has about an effect, (S + 1 / sites)^-1, follows S.
         basis, rotation = state.effect_bases
         spread = np.diag(rotation.T @ model.covariate_moment() @ rotation)
@@ -327,7 +319,7 @@ def test_hyperparameters_end_where_the_penalised_evidence_has_no_slope(penalty: 
         of_user = np.linalg.inv(basis).T @ (known[:, None] * np.linalg.inv(basis))
         moved = of_user @ np.linalg.inv(np.eye(n) + (S - state.S) @ of_user)
 
-        def log_det(information: np.ndarray) -> float:
+        def log_det(information):
             prior = state.effect_precision * np.linalg.inv(model.shape)
             return float(sum(np.linalg.slogdet(prior + size * information)[1] for size in spread))
 
@@ -352,7 +344,7 @@ def test_hyperparameters_end_where_the_penalised_evidence_has_no_slope(penalty: 
 
 
 @pytest.mark.parametrize("learn_S", [False, True])
-def test_the_variance_of_biases_ends_where_the_evidence_has_no_slope(*, learn_S: bool) -> None:
+def test_the_variance_of_biases_ends_where_the_evidence_has_no_slope(*, learn_S):
     rng = np.random.default_rng(5)
     b, n = rng.normal(0.3, 0.6, 40), 1200
     user, left = np.sort(rng.integers(0, 40, n)), rng.integers(0, 5, n)
@@ -384,7 +376,7 @@ def test_the_variance_of_biases_ends_where_the_evidence_has_no_slope(*, learn_S:
     start = replace(start_state(model, scales, PairwiseProbit(), 0.3), S=S)
     fit = fit_hierarchy(model, start, max_iter=300, tol=1e-9)
 
-    def bound(left: float, items: float) -> float:
+    def bound(left, items):
         factor = np.exp([items] * 5 + [left])
         return fit_hierarchy(
             model, replace(fit.state, S=factor[:, None] * fit.state.S * factor), max_iter=1, tol=0.0
@@ -400,7 +392,7 @@ def test_the_variance_of_biases_ends_where_the_evidence_has_no_slope(*, learn_S:
     assert 0.15 < fit.state.S[-1, -1] < 0.8
 
 
-def test_directions_beyond_the_rank_stay_at_the_floor() -> None:
+def test_directions_beyond_the_rank_stay_at_the_floor():
     model, start = crowd_model(penalty=0.7, max_rank=1)
     S = fit_hierarchy(model, start, max_iter=100, tol=1e-4).state.S
     L = np.linalg.cholesky(model.shape)
@@ -410,7 +402,7 @@ def test_directions_beyond_the_rank_stay_at_the_floor() -> None:
     assert np.sum(np.linalg.eigvalsh(np.linalg.solve(L, np.linalg.solve(L, free).T)) > 0.4) > 1
 
 
-def test_laplace_ends_at_the_mode() -> None:
+def test_laplace_ends_at_the_mode():
     model, start = crowd_model(penalty=None, laplace=True)
     state = fit_hierarchy(model, start, max_iter=300, tol=1e-9).state
     fit = fit_hierarchy(model, state, max_iter=1, tol=0.0)
@@ -435,21 +427,19 @@ def test_laplace_ends_at_the_mode() -> None:
     assert_allclose(fit.mean, v[:n], atol=1e-5)
 
 
-def scripted(
-    monkeypatch: pytest.MonkeyPatch, bounds: list[float], penalty: float = 0.0, **options: Any
-) -> tuple[Any, list[float], list[float]]:
+def scripted(monkeypatch, bounds, penalty=0.0, **options):
     """A fit whose penalised evidence is scripted; also the shares that sites moved, and the radii of the steps of S."""
     model, start = crowd_model(penalty=0.7)
     values, shares, radii, last = iter(bounds), [], [], []
     consensus, scored = hierarchy._consensus, tastes._scored
 
-    def sites(model: Any, state: HierarchyState, *_: Any) -> Any:
+    def sites(model, state, *_):
         if last:
             shares.append(float((state.tau - last[-1])[0]))
         last.append(state.tau)
         return state.tau + 1.0, state.nu, next(values), state.likelihood, None
 
-    def steps(*args: Any) -> np.ndarray:
+    def steps(*args):
         radii.append(args[-1])
         return scored(*args)
 
@@ -460,7 +450,7 @@ def scripted(
     return fit_hierarchy(model, start, **({"max_iter": len(bounds), "tol": 1e-9} | options)), shares, radii
 
 
-def test_steps_are_shorter_where_the_objective_falls_and_grow_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_are_shorter_where_the_objective_falls_and_grow_again(monkeypatch):
     bounds = [-100.0, -90.0, -91.0, -92.0, -93.0, -80.0, -79.0, -78.0, -77.0]
     fit, shares, radii = scripted(monkeypatch, bounds)
     assert fit.bounds == bounds
@@ -495,13 +485,11 @@ FALLING = np.linspace(-80.0, -50.0, 6).tolist()
         ([-8.0, np.nan, -6.0], 2, False),
     ],
 )
-def test_a_fit_ends_where_the_objective_hardly_changes(
-    monkeypatch: pytest.MonkeyPatch, bounds: list[float], n_iter: int, *, converged: bool
-) -> None:
+def test_a_fit_ends_where_the_objective_hardly_changes(monkeypatch, bounds, n_iter, *, converged):
     for penalty in (0.0, 1e4):  # whose constants are arbitrary
         fit, _, _ = scripted(monkeypatch, bounds, penalty, tol=5e-4)
         assert (len(fit.bounds), fit.converged) == (n_iter, converged)
-    events: list[Any] = []
+    events = []
     fit, _, _ = scripted(
         monkeypatch, [-5.0, -4.0, -3.0], on_iteration=lambda event: events.append(event) or len(events) == 2
     )
@@ -511,7 +499,7 @@ def test_a_fit_ends_where_the_objective_hardly_changes(
 
 @pytest.mark.parametrize("laplace", [False, True])
 @pytest.mark.parametrize("penalty", [None, 0.7])
-def test_a_weight_of_two_is_two_answers(penalty: float | None, *, laplace: bool) -> None:
+def test_a_weight_of_two_is_two_answers(penalty, *, laplace):
     model, start = crowd_model(penalty=penalty, laplace=laplace)
     users = model.users
     twice = UserRows.from_comparisons(

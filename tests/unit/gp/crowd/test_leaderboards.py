@@ -1,9 +1,5 @@
 """Rankings and matrices of wins of a crowd: scales, numbers of comparisons, one user or all."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,13 +21,13 @@ Y = (A - B + _rng.standard_normal(N) > 0.0).astype(int)
 
 
 @pytest.fixture(scope="module", params=["ep", "vb"])
-def model(request: pytest.FixtureRequest) -> CrowdGPPL:
+def model(request):
     likelihood = "logit" if request.param == "ep" else "probit"
     return CrowdGPPL(n_factors=1, inference=request.param, likelihood=likelihood, tol=0.1, random_state=0).fit(X, Y)
 
 
 @pytest.mark.parametrize("user", [None, "bob"])
-def test_points_of_elo(model: CrowdGPPL, user: Any) -> None:
+def test_points_of_elo(model, user):
     plain, elo = model.rank(user=user), model.rank(user=user, scale="elo")
     points = 400.0 / np.log(10.0) if "Logit" in type(model.likelihood_).__name__ else 289.8
     assert_allclose(elo.utility, 1500.0 + points * plain.utility, rtol=1e-4)
@@ -42,14 +38,14 @@ def test_points_of_elo(model: CrowdGPPL, user: Any) -> None:
         model.rank(scale="points")
 
 
-def test_comparisons_are_counted_for_all_or_for_one_user(model: CrowdGPPL) -> None:
+def test_comparisons_are_counted_for_all_or_for_one_user(model):
     for user, mine in ((None, np.full(N, True)), ("bob", USER == "bob")):
         ranking = model.rank(user=user)
         expected = [((X[mine, 1:] == item).any(axis=1)).sum() for item in ranking.id]
         assert ranking.n_comparisons.tolist() == expected
 
 
-def test_who_beats_whom(model: CrowdGPPL) -> None:
+def test_who_beats_whom(model):
     wins = model.win_matrix()
     assert wins.id.tolist() == model.rank().id.tolist()
     pairs = [("nobody", a, b) for a in wins.id for b in wins.id if a != b]
@@ -61,7 +57,7 @@ def test_who_beats_whom(model: CrowdGPPL) -> None:
     assert wins.observed[z, w] == pytest.approx(np.mean((X[met, 1] == "z") == Y[met]))
 
 
-def test_who_beats_whom_by_one_user(model: CrowdGPPL) -> None:
+def test_who_beats_whom_by_one_user(model):
     wins = model.win_matrix(["z", "w"], user="bob")
     assert wins.predicted[0, 1] == pytest.approx(model.predict_proba([("bob", "z", "w")])[0, 1], rel=1e-6)
     mine = (USER == "bob") & (np.sort(X[:, 1:].astype(str), axis=1) == ["w", "z"]).all(axis=1)
@@ -69,13 +65,13 @@ def test_who_beats_whom_by_one_user(model: CrowdGPPL) -> None:
     assert model.win_matrix(user="bob").id.tolist() == model.rank(user="bob").id.tolist()
 
 
-def test_order_effects_are_left_out() -> None:
+def test_order_effects_are_left_out():
     biased = CrowdGPPL(n_factors=1, order_effect=True, tol=0.1, random_state=0).fit(X, Y)
     wins = biased.win_matrix()
     assert_allclose(wins.predicted + wins.predicted.T, np.where(np.eye(4), np.nan, 1.0), atol=1e-12)
 
 
-def test_displays(model: CrowdGPPL) -> None:
+def test_displays(model):
     shown = WinMatrixDisplay.from_estimator(model, ax=offscreen_axes())
     assert len(shown.ids) == 4
     ranking = model.rank(user="ann", scale="elo")
@@ -83,7 +79,7 @@ def test_displays(model: CrowdGPPL) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:unknown user")
-def test_what_cannot_be_shown_is_refused(model: CrowdGPPL, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_shown_is_refused(model, monkeypatch):
     with pytest.raises(UnknownIdError, match="unknown item 'q'"):
         model.win_matrix(["q", "w"])
     with pytest.raises(DataError, match="user must be the id of one user"):
@@ -99,11 +95,11 @@ def test_what_cannot_be_shown_is_refused(model: CrowdGPPL, monkeypatch: pytest.M
         model.utility(users=users)
 
 
-def test_ranks_are_from_as_many_draws_as_asked_for(model: CrowdGPPL, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
+def test_ranks_are_from_as_many_draws_as_asked_for(model, monkeypatch):
+    sizes = []
     sample = type(model.posterior_).sample
 
-    def counted(self: Any, users: Any, items: Any, n_samples: int, rng: Any) -> Any:
+    def counted(self, users, items, n_samples, rng):
         sizes.append(n_samples)
         return sample(self, users, items, n_samples, rng)
 
@@ -120,7 +116,7 @@ def test_ranks_are_from_as_many_draws_as_asked_for(model: CrowdGPPL, monkeypatch
 
 
 @pytest.mark.parametrize("column", ["user", "groups"])
-def test_answers_about_one_prompt_are_not_independent_where_prompts_are_named(column: str) -> None:
+def test_answers_about_one_prompt_are_not_independent_where_prompts_are_named(column):
     rng = np.random.default_rng(0)
     truth, prompt, a = np.linspace(1.0, -1.0, 6), np.repeat(np.arange(80), 20), rng.integers(0, 6, 1600)
     b = (a + rng.integers(1, 6, 1600)) % 6

@@ -1,9 +1,5 @@
 """Shares of products, part-worths, willingness to pay, importances and scores, and what they refuse."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,7 +14,7 @@ from skpref.data import Table
 from skpref.datasets import make_choices
 from skpref.exceptions import DataError
 
-DATA = make_choices(n_users=30, n_tasks=6, none=True, random_state=0)
+DATA = make_choices(n_users=12, n_tasks=6, none=True, random_state=0)
 OURS, THEIRS = {"brand": "x", "price": 2.0}, {"brand": "y", "price": 3.0}
 PRODUCTS = {"ours": OURS, "theirs": THEIRS}
 FEATURES = DATA.table.features
@@ -26,12 +22,12 @@ IDS = DATA.table.ids.tolist()
 
 
 @pytest.fixture(scope="module")
-def model() -> CrowdGPPL:
+def model():
     return CrowdGPPL(DATA.table, random_state=0).fit(DATA.X, DATA.y)
 
 
 @pytest.fixture(scope="module")
-def of_items() -> CrowdGPPL:
+def of_items():
     """Fit items without features: three of them and the option none."""
     ids = np.array(["a", "b", "c", "none"], dtype=object)
     rng = np.random.default_rng(0)
@@ -41,18 +37,18 @@ def of_items() -> CrowdGPPL:
     return CrowdGPPL(random_state=0).fit(X, best)
 
 
-def fit(features: Any, names: Any = None, **options: Any) -> CrowdGPPL:
+def fit(features, names=None, **options):
     return CrowdGPPL(Table(features, ids=IDS, feature_names=names), random_state=0, **options).fit(DATA.X, DATA.y)
 
 
-def share(frame: Any, product: Any) -> Any:
+def share(frame, product):
     return frame["share"][frame["product"] == product].to_numpy()
 
 
 # -------------------------------------------------------------------------------------------------------------- shares
 @pytest.mark.parametrize("rule", ["logit", "first choice"])
 @pytest.mark.parametrize("new_people", [False, True])
-def test_shares_add_up_to_one(model: CrowdGPPL, rule: Any, new_people: bool) -> None:
+def test_shares_add_up_to_one(model, rule, new_people):
     frame = model.shares(PRODUCTS, none=True, rule=rule, new_people=new_people)
     assert list(frame["product"]) == ["ours", "theirs", "none"]
     assert frame["share"].sum() == pytest.approx(1.0)
@@ -60,16 +56,16 @@ def test_shares_add_up_to_one(model: CrowdGPPL, rule: Any, new_people: bool) -> 
     pd.testing.assert_frame_equal(frame, model.shares(PRODUCTS, none=True, rule=rule, new_people=new_people))
 
 
-def test_shares_are_mean_probabilities_of_people(model: CrowdGPPL) -> None:
+def test_shares_are_mean_probabilities_of_people(model):
     task = ["brand=x, price=2", "brand=y, price=3", "none", None]
     P = model.predict_proba([[user, *task] for user in model.user_ids_])
-    frame = model.shares(task[:3], n_samples=4000)
-    # Probabilities of draws have a standard deviation of .05 of people together: five standard errors.
-    assert_allclose(frame["share"], P.mean(axis=0)[:3], atol=0.005)
-    assert_allclose(model.shares(PRODUCTS, none=True, n_samples=4000)["share"], frame["share"])
+    frame = model.shares(task[:3], n_samples=500)
+    # Probabilities of draws have a standard deviation of .1 of people together: five standard errors.
+    assert_allclose(frame["share"], P.mean(axis=0)[:3], atol=0.022)
+    assert_allclose(model.shares(PRODUCTS, none=True, n_samples=500)["share"], frame["share"])
 
 
-def test_prices_lower_shares_and_curves_are_scenarios(model: CrowdGPPL) -> None:
+def test_prices_lower_shares_and_curves_are_scenarios(model):
     prices = [1.0, 2.0, 3.0, 4.0]
     curve = model.sensitivity("price", prices, PRODUCTS, none=True)
     assert (np.diff(share(curve, "ours")) < 0.0).all()
@@ -84,7 +80,7 @@ def test_prices_lower_shares_and_curves_are_scenarios(model: CrowdGPPL) -> None:
     assert list(other.columns[:3]) == ["segment", "brand", "product"]
 
 
-def test_a_copy_takes_most_from_its_twin() -> None:
+def test_a_copy_takes_most_from_its_twin():
     data = make_choices(n_users=40, n_tasks=10, random_state=1)
     rng = np.random.default_rng(0)
     favourite = rng.integers(3, size=40)  # each person wants one brand
@@ -99,17 +95,14 @@ def test_a_copy_takes_most_from_its_twin() -> None:
     assert share(after, "copy")[0] == pytest.approx(share(after, "x")[0], rel=1e-6)
 
 
-def test_segments_are_shares_of_their_people(model: CrowdGPPL) -> None:
+def test_segments_are_shares_of_their_people(model):
     people = model.user_ids_.tolist()
-    by = {person: "first" if k < 10 else "rest" for k, person in enumerate(people[:25])} | {
-        people[25]: None,
-        "other": "x",
-    }
+    by = {person: "first" if k < 5 else "rest" for k, person in enumerate(people[:9])} | {people[9]: None, "other": "x"}
     for segments in (by, pd.Series(by)):
         frame = model.shares(PRODUCTS, by=segments)
         assert list(frame["segment"]) == ["first"] * 2 + ["rest"] * 2
         assert_allclose(frame.groupby("segment")["share"].sum(), 1.0)
-    first = model.shares(PRODUCTS, users=people[:10])
+    first = model.shares(PRODUCTS, users=people[:5])
     assert list(frame["share"][:2]) == list(first["share"])
 
 
@@ -128,11 +121,11 @@ def test_segments_are_shares_of_their_people(model: CrowdGPPL) -> None:
         lambda rows: [pd.DataFrame(rows)],
     ],
 )
-def test_products_in_other_forms(model: CrowdGPPL, make: Any) -> None:
+def test_products_in_other_forms(model, make):
     assert_allclose(model.shares(make([OURS, THEIRS]))["share"], model.shares(PRODUCTS)["share"])
 
 
-def test_products_without_features(of_items: CrowdGPPL) -> None:
+def test_products_without_features(of_items):
     frame = of_items.shares(["a", "b"], none=True)
     assert list(frame["product"]) == ["a", "b", "none"]
     assert frame["share"].sum() == pytest.approx(1.0)
@@ -145,7 +138,7 @@ def test_products_without_features(of_items: CrowdGPPL) -> None:
         of_items.part_worths()
 
 
-def test_products_by_id_have_the_effects_of_these_items() -> None:
+def test_products_by_id_have_the_effects_of_these_items():
     small = make_choices(n_users=10, n_tasks=6, random_state=0)
     kernel = kernels.ProductMatern(np.ones(small.table.n_features))
     model = CrowdGPPL(small.table, kernel=kernel, max_iter=20, random_state=0).fit(small.X, small.y)
@@ -176,7 +169,7 @@ def test_products_by_id_have_the_effects_of_these_items() -> None:
         (pd.DataFrame({"brand": ["x", None], "price": [1, 2]}), "product 1: the attribute 'brand' is missing"),
     ],
 )
-def test_products_that_are_refused(model: CrowdGPPL, products: Any, message: str) -> None:
+def test_products_that_are_refused(model, products, message):
     with pytest.raises(DataError, match=message):
         model.shares(products)
 
@@ -197,7 +190,7 @@ def test_products_that_are_refused(model: CrowdGPPL, products: Any, message: str
         ({"new_people": True, "by": {}}, "new_people=True is about people who did not answer"),
     ],
 )
-def test_options_that_are_refused(model: CrowdGPPL, options: Any, message: str) -> None:
+def test_options_that_are_refused(model, options, message):
     with pytest.raises(DataError, match=message):
         model.shares(PRODUCTS, **options)
 
@@ -214,7 +207,7 @@ def test_options_that_are_refused(model: CrowdGPPL, options: Any, message: str) 
         (("brand", ["x", "q"], PRODUCTS), "'brand=q' is no level that fit has seen"),
     ],
 )
-def test_curves_that_are_refused(model: CrowdGPPL, arguments: Any, message: str) -> None:
+def test_curves_that_are_refused(model, arguments, message):
     with pytest.raises(DataError, match=message):
         model.sensitivity(*arguments)
     with pytest.raises(DataError, match="product 'nix' is none of the products"):
@@ -222,7 +215,7 @@ def test_curves_that_are_refused(model: CrowdGPPL, arguments: Any, message: str)
 
 
 # --------------------------------------------------------------------------------------------------------- part-worths
-def test_part_worths_of_levels_add_up_to_zero(model: CrowdGPPL) -> None:
+def test_part_worths_of_levels_add_up_to_zero(model):
     population, people = model.part_worths(), model.part_worths(users=model.user_ids_[:2])
     assert list(population["feature"]) == list(DATA.table.feature_names)
     for frame in (population, people[people["user"] == model.user_ids_[0]]):
@@ -232,7 +225,7 @@ def test_part_worths_of_levels_add_up_to_zero(model: CrowdGPPL) -> None:
     assert (population["between_people"] > 0.0).all()
 
 
-def test_part_worths_are_differences_of_utilities(model: CrowdGPPL) -> None:
+def test_part_worths_are_differences_of_utilities(model):
     worths = model.part_worths().set_index("feature")["mean"]
     utility = dict(zip(IDS, model.utility(IDS), strict=True))
     assert utility["brand=x, price=2"] - utility["brand=x, price=1"] == pytest.approx(worths["price"])
@@ -243,7 +236,7 @@ def test_part_worths_are_differences_of_utilities(model: CrowdGPPL) -> None:
     assert none == pytest.approx(worths["none"])
 
 
-def test_willingness_to_pay_by_hand(model: CrowdGPPL) -> None:
+def test_willingness_to_pay_by_hand(model):
     frame = model.willingness_to_pay("price", n_samples=40)
     B = model._part_worth_draws(40, 0)
     ratio = -(B[:, :, 1] - B[:, :, 0]) / B[:, :, 3]
@@ -255,7 +248,7 @@ def test_willingness_to_pay_by_hand(model: CrowdGPPL) -> None:
     assert (model.willingness_to_pay("price", n_samples=40) == frame).all(axis=None)
 
 
-def test_importances_by_hand_leave_the_option_none_out(model: CrowdGPPL) -> None:
+def test_importances_by_hand_leave_the_option_none_out(model):
     frame = model.importances(n_samples=40)
     B = model._part_worth_draws(40, 0)
     ranges = np.array([np.ptp(B[:, :, :3], axis=2), np.abs(B[:, :, 3]) * 3.0])  # prices are 1 to 4
@@ -264,7 +257,7 @@ def test_importances_by_hand_leave_the_option_none_out(model: CrowdGPPL) -> None
     assert frame["importance"].sum() == pytest.approx(1.0)
 
 
-def test_levels_against_one_that_is_left_out_are_features() -> None:
+def test_levels_against_one_that_is_left_out_are_features():
     """Levels of which items have one or none, since the first was left out, are no differences from their mean."""
     model = fit(FEATURES[:, 1:], ["brand=y", "brand=z", "price", "none"])
     assert list(model.importances(n_samples=20)["attribute"]) == ["brand=y", "brand=z", "price"]
@@ -274,7 +267,7 @@ def test_levels_against_one_that_is_left_out_are_features() -> None:
     assert utility["share"][0] == 1.0
 
 
-def test_sparse_features_are_the_same(model: CrowdGPPL) -> None:
+def test_sparse_features_are_the_same(model):
     other = fit(sparse.csr_array(FEATURES), DATA.table.feature_names)
     for method, arguments in (
         ("shares", (PRODUCTS,)),
@@ -288,13 +281,13 @@ def test_sparse_features_are_the_same(model: CrowdGPPL) -> None:
         assert_allclose(*numbers, rtol=1e-5, atol=1e-7)
 
 
-def test_a_feature_with_the_name_of_a_column() -> None:
+def test_a_feature_with_the_name_of_a_column():
     model = fit(FEATURES[:, 3:], ["share", "none"])
     with pytest.raises(DataError, match="the result has a column 'share', too"):
         model.sensitivity("share", [1.0, 2.0], {"a": {"share": 1.0}, "b": {"share": 2.0}})
 
 
-def test_features_without_names() -> None:
+def test_features_without_names():
     model = fit(FEATURES)
     assert list(model.part_worths()["feature"]) == ["x0", "x1", "x2", "x3", "x4"]
     product = dict(zip(["x0", "x1", "x2", "x3", "x4"], [1, 0, 0, 2.0, 0], strict=True))
@@ -304,13 +297,13 @@ def test_features_without_names() -> None:
 
 
 @pytest.mark.parametrize("price", ["nix", "brand", "brand=x", "none", None, ["price"]])
-def test_prices_are_features_that_are_numbers(model: CrowdGPPL, price: Any) -> None:
+def test_prices_are_features_that_are_numbers(model, price):
     with pytest.raises(DataError, match=r"price must be a feature that is a number, \['price'\]; got"):
         model.willingness_to_pay(price)
 
 
 # -------------------------------------------------------------------------------------------------------------- scores
-def test_scores_add_up_to_100(model: CrowdGPPL, of_items: CrowdGPPL) -> None:
+def test_scores_add_up_to_100(model, of_items):
     for fitted in (model, of_items):
         frame = fitted.scores()
         assert frame["score"].sum() == pytest.approx(100.0)
@@ -332,7 +325,7 @@ def test_scores_add_up_to_100(model: CrowdGPPL, of_items: CrowdGPPL) -> None:
         ({"n_samples": 0}, "n_samples must be an integer of at least 1"),
     ],
 )
-def test_scores_that_are_refused(model: CrowdGPPL, options: Any, message: str) -> None:
+def test_scores_that_are_refused(model, options, message):
     with pytest.raises(DataError, match=message):
         model.scores(**options)
 
@@ -348,7 +341,7 @@ METHODS = [
 
 
 @pytest.mark.parametrize(("method", "arguments"), METHODS)
-def test_models_of_comparisons_refuse(method: str, arguments: Any) -> None:
+def test_models_of_comparisons_refuse(method, arguments):
     with pytest.raises(NotFittedError):
         getattr(CrowdGPPL(), method)(*arguments)
     pairs = CrowdGPPL(random_state=0).fit([["u", "a", "b"], ["v", "b", "a"], ["u", "b", "c"]], [1, 0, 1])
@@ -356,7 +349,7 @@ def test_models_of_comparisons_refuse(method: str, arguments: Any) -> None:
         getattr(pairs, method)(*arguments)
 
 
-def test_people_with_features() -> None:
+def test_people_with_features():
     ids = np.unique(DATA.X[:, 0])
     users = Table(np.random.default_rng(0).standard_normal((ids.size, 2)), ids=ids)
     model = CrowdGPPL(DATA.table, users=users, random_state=0).fit(DATA.X, DATA.y)
@@ -365,7 +358,7 @@ def test_people_with_features() -> None:
     assert model.shares(PRODUCTS, users=np.zeros((2, 2)))["share"].sum() == pytest.approx(1.0)
 
 
-def test_people_stand_for_others(model: CrowdGPPL) -> None:
+def test_people_stand_for_others(model):
     kept = {user: float(k % 3 == 0) for k, user in enumerate(model.user_ids_.tolist())}
     weighted = model.shares(PRODUCTS, weights=kept, n_samples=2000)
     chosen = model.shares(PRODUCTS, users=[user for user, weight in kept.items() if weight], n_samples=2000)

@@ -1,9 +1,6 @@
 """Blocks of factors that are started, added, dropped and made longer, by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,10 +20,10 @@ N_USERS, N_ITEMS, P = 4, 6, 40
 USER, LEFT = RNG.integers(0, N_USERS, P), RNG.integers(0, N_ITEMS, P)
 RIGHT = (LEFT + RNG.integers(1, N_ITEMS, P)) % N_ITEMS
 SLOPE = RNG.standard_normal(P)
-SILENT: Any = SimpleNamespace(standard_normal=np.zeros)
+SILENT = SimpleNamespace(standard_normal=np.zeros)
 
 
-def product(*numbers: int, bases: tuple[Any, Any] = (None, None)) -> ProductTerm:
+def product(*numbers, bases=(None, None)):
     items = PairTerm(bases[0], LEFT, RIGHT, N_ITEMS, offsets=bases[0] is None)
     users = EntityTerm(bases[1], USER, N_USERS, "w")
     return ProductTerm(
@@ -34,7 +31,7 @@ def product(*numbers: int, bases: tuple[Any, Any] = (None, None)) -> ProductTerm
     )
 
 
-def of_users_and_items(slope: np.ndarray) -> np.ndarray:
+def of_users_and_items(slope):
     matrix = np.zeros((N_USERS, N_ITEMS))
     np.add.at(matrix, (USER, LEFT), slope)
     np.add.at(matrix, (USER, RIGHT), -slope)
@@ -43,12 +40,10 @@ def of_users_and_items(slope: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("with_features", [False, True])
 @pytest.mark.parametrize("small", [0, 4_000_000])
-def test_factors_start_along_the_steepest_slope(
-    monkeypatch: pytest.MonkeyPatch, small: int, *, with_features: bool
-) -> None:
+def test_factors_start_along_the_steepest_slope(monkeypatch, small, *, with_features):
     monkeypatch.setattr(model, "_SMALL_SVD", small)  # 0: randomised, which is exact for so few
     bases = (RNG.standard_normal((N_ITEMS, 5)), RNG.standard_normal((N_USERS, 3))) if with_features else (None, None)
-    silent: Any = SimpleNamespace(standard_normal=np.zeros, integers=lambda _: 0)
+    silent = SimpleNamespace(standard_normal=np.zeros, integers=lambda _: 0)
     v, w = model._leading_factors(product(0, 1, bases=bases), SLOPE, 2, silent)
     matrix = of_users_and_items(SLOPE)
     if with_features:
@@ -69,7 +64,7 @@ def test_factors_start_along_the_steepest_slope(
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_factors_are_added_beside_those_there_are_and_dropped_again(*, stacked: bool) -> None:
+def test_factors_are_added_beside_those_there_are_and_dropped_again(*, stacked):
     bases = (np.eye(N_ITEMS), None) if stacked else (None, None)
     both, problem = product(0, 1, bases=bases), SimpleNamespace(terms={"f": None})
     problem.products = [both]
@@ -77,10 +72,10 @@ def test_factors_are_added_beside_those_there_are_and_dropped_again(*, stacked: 
     items = StackedBlock.isotropic(prior_of_items, np.zeros(2 * N_ITEMS), 2) if stacked else None
     items = items or DiagonalBlock(prior_of_items, np.zeros(2 * N_ITEMS))
     users = DiagonalBlock(np.full(2 * N_USERS, 3.0), np.zeros(2 * N_USERS))
-    scales: dict[str, Any] = {name: GammaScale.prior(2.0, 6.0) for name in ("f", "v0", "v1", "w0", "w1")}
+    scales = {name: GammaScale.prior(2.0, 6.0) for name in ("f", "v0", "v1", "w0", "w1")}
     prior = State({"f": DiagonalBlock(np.ones(2), np.ones(2)), "items": items, "users": users}, scales)
     alone = State({"f": prior.blocks["f"]}, {"f": scales["f"]})
-    both_new: Any = model.add_factors(problem, alone, prior, SLOPE, SILENT)
+    both_new = model.add_factors(problem, alone, prior, SLOPE, SILENT)
     means = model._leading_factors(both, SLOPE, 2, SILENT)
     for name, mean, precision in (("items", means[0], prior_of_items), ("users", means[1], np.full(2 * N_USERS, 3.0))):
         block = both_new.blocks[name]
@@ -98,7 +93,7 @@ def test_factors_are_added_beside_those_there_are_and_dropped_again(*, stacked: 
         assert first.blocks[name].size == size
         assert_allclose(first.blocks[name].mean, both_new.blocks[name].mean[:size])
         assert_allclose(first.blocks[name].covariance_diagonal, both_new.blocks[name].covariance_diagonal[:size])
-    again: Any = model.add_factors(problem, first, prior, -2.0 * SLOPE, SILENT)
+    again = model.add_factors(problem, first, prior, -2.0 * SLOPE, SILENT)
     strongest = model._leading_factors(both, -2.0 * SLOPE, 1, SILENT)
     for name, mean, size in (("items", strongest[0], N_ITEMS), ("users", strongest[1], N_USERS)):
         block = again.blocks[name]
@@ -109,13 +104,13 @@ def test_factors_are_added_beside_those_there_are_and_dropped_again(*, stacked: 
     assert set(nothing.blocks) == set(nothing.scales) == {"f"}
 
 
-def test_blocks_grow_by_the_prior_of_new_variables() -> None:
+def test_blocks_grow_by_the_prior_of_new_variables():
     old, new = (Segment("f", 2), Segment("offset", 2)), (Segment("f", 3), Segment("offset", 3))
     root = RNG.standard_normal((4, 4))
     dense = DenseBlock(root @ root.T + np.eye(4), RNG.standard_normal(4))
     prior = DenseBlock(np.diag(np.arange(1.0, 7.0)), np.arange(6.0))
     kept = [0, 1, 3, 4]
-    grown: Any = model._extend_block(dense, old, new, prior)
+    grown = model._extend_block(dense, old, new, prior)
     assert_allclose(grown.mean[kept], dense.mean)
     assert_allclose(grown.precision[np.ix_(kept, kept)], dense.precision)
     assert_allclose(grown.mean[[2, 5]], prior.mean[[2, 5]])
@@ -132,14 +127,14 @@ def test_blocks_grow_by_the_prior_of_new_variables() -> None:
     assert model._extend_block(diagonal, old, (new[1], new[0]), wide) is wide
 
 
-def test_a_longer_state_keeps_the_scales_that_were_learnt() -> None:
+def test_a_longer_state_keeps_the_scales_that_were_learnt():
     sides = {"f": SimpleNamespace(segments=(Segment("f", 3),)), "users": SimpleNamespace(segments=(Segment("w", 1),))}
-    problem: Any = SimpleNamespace(sides=sides)
-    learnt: dict[str, Any] = {"f": GammaScale(2.0, 6.0, 9.0, 3.0), "w": GammaScale(2.0, 6.0, 4.0, 1.0)}
+    problem = SimpleNamespace(sides=sides)
+    learnt = {"f": GammaScale(2.0, 6.0, 9.0, 3.0), "w": GammaScale(2.0, 6.0, 4.0, 1.0)}
     start = State({"f": DiagonalBlock(np.full(2, 5.0), np.ones(2))}, learnt)
-    scales: dict[str, Any] = {name: GammaScale.prior(2.0, 6.0) for name in ("f", "w")}
+    scales = {name: GammaScale.prior(2.0, 6.0) for name in ("f", "w")}
     blocks = {"f": DiagonalBlock(np.ones(3), np.zeros(3)), "users": DiagonalBlock(np.ones(1), np.zeros(1))}
-    state: Any = model.extend_state(start, {"f": (Segment("f", 2),)}, problem, State(blocks, scales))
+    state = model.extend_state(start, {"f": (Segment("f", 2),)}, problem, State(blocks, scales))
     assert_allclose(state.blocks["f"].precision, [5.0, 5.0, 1.0])
     assert state.blocks["users"] is blocks["users"]
     assert state.scales["f"].mean == pytest.approx(3.0)

@@ -1,10 +1,7 @@
 """What users' posteriors say of items that were not compared, against the joint prior of seen and new items."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,12 +21,12 @@ FEATURES = np.asarray(DATA.table.features)
 NEW = FEATURES[:3] + np.array([[0.0], [0.5], [3.0]])
 
 
-def fitted(**options: Any) -> CrowdGPPL:
+def fitted(**options):
     return CrowdGPPL(**{"max_iter": 60, "random_state": 0, **options}).fit(DATA.comparisons, DATA.y)
 
 
 @cache
-def with_features(**options: bool) -> Any:
+def with_features(**options):
     """The posterior with features of users and, without an order effect, of items."""
     items = None if options else DATA.table
     return fitted(users=DATA.user_table, items=items, **options).posterior_
@@ -37,10 +34,8 @@ def with_features(**options: bool) -> Any:
 
 @pytest.mark.parametrize("share", [0.1, 0.4, 1.0])
 @pytest.mark.parametrize("order", [False, True])
-def test_new_items_follow_from_the_seen_ones_as_in_the_prior(
-    monkeypatch: pytest.MonkeyPatch, share: float, *, order: bool
-) -> None:
-    def shape(_model: Any, data: Any, _items: Any, kernels: Any, _scales: Any, _config: Any, pair: Any) -> Shape:
+def test_new_items_follow_from_the_seen_ones_as_in_the_prior(monkeypatch, share, *, order):
+    def shape(_model, data, _items, kernels, _scales, _config, pair):
         return Shape.from_basis(
             InducingBasis.from_points(kernels.factors, pair.points), data.items, 6, share, order=order
         )
@@ -63,14 +58,14 @@ def test_new_items_follow_from_the_seen_ones_as_in_the_prior(
     assert posterior.rest_scale > 0.0
 
 
-def test_new_items_without_features_are_independent() -> None:
+def test_new_items_without_features_are_independent():
     posterior = fitted().posterior_
     reach = posterior._reach(Items(None, np.array([-1, 2])))
     assert_allclose(reach.rest, [posterior.rest_scale, 0.0])
     assert_allclose(reach.weights, [np.zeros(6), np.eye(6)[2]])
 
 
-def test_kernels_that_are_given_are_those_of_the_consensus_and_of_tastes() -> None:
+def test_kernels_that_are_given_are_those_of_the_consensus_and_of_tastes():
     model = fitted(items=DATA.table, kernel=RBF(1.5), factor_prior=FactorPrior(item_kernel=RBF(0.7)))
     assert model.kernel_ == RBF(1.5)
     assert model.factor_kernel_ == model.posterior_.basis.kernel == RBF(0.7)
@@ -78,7 +73,7 @@ def test_kernels_that_are_given_are_those_of_the_consensus_and_of_tastes() -> No
 
 
 @pytest.mark.parametrize("position", [-1, 3, None])
-def test_draws_of_users_with_features_have_the_moments(position: int | None) -> None:
+def test_draws_of_users_with_features_have_the_moments(position):
     posterior = with_features()
     features = None if position is None else DATA.user_table.features[3:4] if position == 3 else np.array([[2.0, -1.0]])
     person = Items(features, np.array([-1 if position is None else position]))
@@ -92,7 +87,7 @@ def test_draws_of_users_with_features_have_the_moments(position: int | None) -> 
 
 
 @pytest.mark.parametrize("position", [-1, 3, None])
-def test_pairs_with_new_items_have_the_moments_of_draws(position: int | None) -> None:
+def test_pairs_with_new_items_have_the_moments_of_draws(position):
     posterior = with_features()
     features = None if position is None else DATA.user_table.features[3:4]
     person = Items(features, np.array([-1 if position is None else position]))
@@ -109,7 +104,7 @@ def test_pairs_with_new_items_have_the_moments_of_draws(position: int | None) ->
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_the_advantage_of_a_side_is_that_of_an_item_beside_itself(*, known: bool) -> None:
+def test_the_advantage_of_a_side_is_that_of_an_item_beside_itself(*, known):
     posterior = with_features(order_effect=True)
     features = np.asarray(DATA.user_table.features)[[3, 0, 5]]
     users = Items(features, np.array([3, -1, 5])) if known else Items(None, np.array([-1]))
@@ -123,16 +118,16 @@ def test_the_advantage_of_a_side_is_that_of_an_item_beside_itself(*, known: bool
         assert_allclose(C, variance[k], rtol=1e-9)
 
 
-def test_records_hold_what_can_be_and_refuse_what_cannot() -> None:
+def test_records_hold_what_can_be_and_refuse_what_cannot():
     posterior = with_features()
     n, p = posterior.B.shape
-    sound: list[dict[str, Any]] = [
+    sound = [
         {"own_share": 0.0, "rest_scale": 0.0, "effect_variance": np.zeros((n, p)), "n_learnt": 0},
         {"n_learnt": posterior.tau.size},
     ]
     for change in sound:
         replace(posterior, **change).validate()
-    damaged: dict[str, list[Any]] = {
+    damaged = {
         "own_share": [-1e-9, np.nan, 1],
         "rest_scale": [-1e-9, np.inf],
         "effect_variance": [np.full((n, p), -1e-9), np.ones((n, p + 1))],
@@ -156,7 +151,7 @@ def test_records_hold_what_can_be_and_refuse_what_cannot() -> None:
         replace(posterior.covariates, spread=np.zeros(p)).validate()
 
 
-def test_directions_without_tastes_are_no_factors() -> None:
+def test_directions_without_tastes_are_no_factors():
     posterior = with_features()
     n = posterior.n_seen
     seen, rng = Items(None, np.arange(n)), np.random.default_rng(0)
@@ -175,7 +170,7 @@ def test_directions_without_tastes_are_no_factors() -> None:
         assert_allclose(np.abs(values), np.abs(again), atol=1e-6)
 
 
-def test_factors_of_some_users_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_factors_of_some_users_at_a_time(monkeypatch):
     posterior = with_features()
     seen = Items(None, np.arange(posterior.n_seen))
     wanted = posterior.factors(3, seen)

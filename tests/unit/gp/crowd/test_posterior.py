@@ -1,7 +1,5 @@
 """Posteriors of products of factors, by hand: seen and unseen users and items, with features and without."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,13 +19,13 @@ LEFT, RIGHT = np.array([0, 4, 2, 5, 3, 4]), np.array([1, 0, 2, 4, 4, 4])
 INDEX = np.array([0, 0, 2, 1, -1, 2])
 
 
-def factors(n: int, scales: list[float]) -> FactorPosterior:
+def factors(n, scales):
     """Factors of n entities without features."""
     mean, variance = RNG.standard_normal((2, n)), RNG.uniform(0.1, 1.0, (2, n))
     return FactorPosterior(None, mean, np.zeros((0, 0, 0)), variance, np.array(scales))
 
 
-def consensus() -> PairPosterior:
+def consensus():
     """Offsets of four items and an order effect, jointly."""
     mean, half = RNG.standard_normal(5), np.tril(RNG.standard_normal((5, 5))) + 2.0 * np.eye(5)
     centre = float(mean[:4].mean()), half[:, :4].mean(axis=1)
@@ -47,14 +45,14 @@ POSTERIOR = CrowdPosterior(
 )
 
 
-def of(side: FactorPosterior, position: int) -> tuple[np.ndarray, np.ndarray]:
+def of(side, position):
     """Means and variances of the factors of one entity, of the prior where it is unseen."""
     if position < 0:
         return np.zeros(2), 1.0 / side.inverse_scale
     return side.mean[:, position], side.variance[:, position]
 
 
-def test_moments_of_factors_are_those_of_each_entity() -> None:
+def test_moments_of_factors_are_those_of_each_entity():
     POSTERIOR.validate()
     for side, entities in ((ITEMS, ALL), (WHO, USERS)):
         mean, variance = side.moments_and_prior(entities)
@@ -71,7 +69,7 @@ def test_moments_of_factors_are_those_of_each_entity() -> None:
 
 
 @pytest.mark.parametrize("order", [False, True])
-def test_pairs_of_seen_and_unseen_users_and_items(*, order: bool) -> None:
+def test_pairs_of_seen_and_unseen_users_and_items(*, order):
     mean, variance = POSTERIOR.pairs((USERS, INDEX), ALL, LEFT, RIGHT, order=order)
     plain = SHARED.pairs(ALL, LEFT, RIGHT, order=order)
     bias = np.array(POSTERIOR.bias(USERS)) * order
@@ -85,7 +83,7 @@ def test_pairs_of_seen_and_unseen_users_and_items(*, order: bool) -> None:
 
 
 @pytest.mark.parametrize("position", [1, -1])
-def test_covariances_of_the_pairs_of_a_user(position: int) -> None:
+def test_covariances_of_the_pairs_of_a_user(position):
     user = Items(None, np.array([position]))
     w, w_variance = of(WHO, position)
     contrast = np.zeros((6, 6))
@@ -104,7 +102,7 @@ def test_covariances_of_the_pairs_of_a_user(position: int) -> None:
     assert_allclose(np.diagonal(got), variance)
 
 
-def test_utilities_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_utilities_and_draws(monkeypatch):
     t, t_variance = SHARED.utility(ALL, centred=True)
     mean, variance = POSTERIOR.utility(USERS, ALL)
     for u, position in enumerate(USERS.position):
@@ -130,7 +128,7 @@ def test_utilities_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.mean(unseen * shared[:, 0]) == pytest.approx(t_variance[0], rel=0.15)
 
 
-def test_unseen_users_without_features_have_the_prior() -> None:
+def test_unseen_users_without_features_have_the_prior():
     X = RNG.standard_normal((3, 2))
     basis = InducingBasis.from_points(RBF(1.0), X)
     with_features = FactorPosterior(
@@ -146,7 +144,7 @@ def test_unseen_users_without_features_have_the_prior() -> None:
     assert_array_equal(prior.bias(USERS), np.zeros((2, 4)))
 
 
-def test_factors_of_features_follow_from_the_inducing_points() -> None:
+def test_factors_of_features_follow_from_the_inducing_points():
     X, rng = RNG.standard_normal((5, 2)), np.random.default_rng(2)
     basis = InducingBasis.from_points(RBF(1.0), X[:3])
     half = np.stack([np.triu(rng.standard_normal((3, 3))) + 2.0 * np.eye(3) for _ in range(2)])

@@ -1,9 +1,5 @@
 """The priors of the factors for many items: held-out comparisons choose them, and later fits keep them."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -15,16 +11,16 @@ from skpref.gp.crowd.posterior import CrowdPosterior
 
 
 @pytest.fixture
-def many(monkeypatch: pytest.MonkeyPatch) -> None:
+def many(monkeypatch):
     monkeypatch.setattr(base, "MAX_ITEMS", 2)
 
 
-def crowd(n_factors: int, seed: int = 1) -> Any:
+def crowd(n_factors, seed=1):
     sizes = {"n_features": 0, "n_user_features": 0, "comparisons_per_user": 12}
     return make_crowd(100, 100, n_factors=n_factors, **sizes, random_state=seed)
 
 
-def rates(model: CrowdGPPL) -> set[tuple[float, float]]:
+def rates(model):
     posterior = model.posterior_
     assert isinstance(posterior, CrowdPosterior)
     n = posterior.items.n_factors
@@ -32,7 +28,7 @@ def rates(model: CrowdGPPL) -> set[tuple[float, float]]:
 
 
 @pytest.mark.usefixtures("many")
-def test_priors_are_broader_where_tastes_predict() -> None:
+def test_priors_are_broader_where_tastes_predict():
     data = crowd(2)
     model = CrowdGPPL(n_factors=2, random_state=0).fit(data.comparisons, data.y)
     plain = CrowdGPPL(n_factors=2, inference="vb", random_state=0).fit(data.comparisons, data.y)
@@ -48,7 +44,7 @@ def test_priors_are_broader_where_tastes_predict() -> None:
 
 
 @pytest.mark.usefixtures("many")
-def test_where_all_agree_nothing_is_lost() -> None:
+def test_where_all_agree_nothing_is_lost():
     data = crowd(0)
     model = CrowdGPPL(n_factors=2, random_state=0).fit(data.comparisons, data.y)
     plain = CrowdGPPL(n_factors=2, inference="vb", random_state=0).fit(data.comparisons, data.y)
@@ -57,14 +53,14 @@ def test_where_all_agree_nothing_is_lost() -> None:
 
 @pytest.mark.usefixtures("many")
 @pytest.mark.parametrize("options", [{"optimizer": "l-bfgs-b"}, {"inference": "vb"}, {"n_factors": 0}])
-def test_given_priors_are_kept(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_priors_are_kept(options, monkeypatch):
     monkeypatch.setattr(crowd_fit, "_choose_priors", lambda *_: pytest.fail("chose priors"))
     data = crowd(1)
     CrowdGPPL(**{"n_factors": 2, "max_iter": 2, "tol": 1e6, "random_state": 0} | options).fit(data.comparisons, data.y)
 
 
 @pytest.mark.usefixtures("many")
-def test_few_comparisons_keep_the_given_priors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_comparisons_keep_the_given_priors(monkeypatch):
     monkeypatch.setattr(crowd_fit, "_choose_priors", lambda *_: pytest.fail("chose priors"))
     data = crowd(2)
     CrowdGPPL(n_factors=2, max_iter=2, tol=1e6, random_state=0).fit(data.comparisons[:999], data.y[:999])
@@ -73,12 +69,12 @@ def test_few_comparisons_keep_the_given_priors(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("many")
-def test_a_choice_may_look_at_some_users_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_choice_may_look_at_some_users_only(monkeypatch):
     monkeypatch.setattr(crowd_fit, "_CHOICE_ROWS", 300)
-    sizes: list[int] = []
+    sizes = []
     scratch = crowd_fit._fit_from_scratch
 
-    def record(model: Any, *arguments: Any) -> Any:
+    def record(model, *arguments):
         sizes.append(model.data.comparisons.n_pairs)
         return scratch(model, *arguments)
 
@@ -90,6 +86,6 @@ def test_a_choice_may_look_at_some_users_only(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("many")
-def test_one_comparison_leaves_nothing_to_hold_out() -> None:
+def test_one_comparison_leaves_nothing_to_hold_out():
     model = CrowdGPPL(random_state=3).fit([["u", "a", "b"], ["u", "b", "c"]], [1, 1])
     assert model.utility().argmax() == 0

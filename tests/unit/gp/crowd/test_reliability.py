@@ -1,9 +1,6 @@
 """Reliability of users: against the truth, against sums over a dense joint posterior, and who answers at random."""
 
-from __future__ import annotations
-
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,13 +13,8 @@ from skpref.gp.crowd.reliability import percentiles_of
 from skpref.likelihoods import PairwiseProbit
 from tests.unit.gp.crowd.test_hierarchy import joint
 
-if TYPE_CHECKING:
-    from skpref._typing import Array
 
-pytest.importorskip("pandas")
-
-
-def crowd(seed: int, n_users: int, n_items: int, n: int, rho: Array, side: float = 0.0) -> tuple[Array, Array, Array]:
+def crowd(seed, n_users, n_items, n, rho, side=0.0):
     """Users who answer rho times as sharply; the rows, labels and the true consensus."""
     rng = np.random.default_rng(seed)
     m = rng.standard_normal(n_items)
@@ -33,7 +25,7 @@ def crowd(seed: int, n_users: int, n_items: int, n: int, rho: Array, side: float
 
 
 @pytest.mark.parametrize("side", [0.0, 1.0])
-def test_reliability_against_the_truth(side: float) -> None:
+def test_reliability_against_the_truth(side):
     rho = np.exp(0.5 * np.random.default_rng(1).standard_normal(60))
     rho[:6], rho[6] = 0.0, -1.5  # at random, and the other way round
     X, y, _ = crowd(0, 60, 20, 6000, rho, side)
@@ -49,7 +41,7 @@ def test_reliability_against_the_truth(side: float) -> None:
     assert report["p_random"].between(0.0, 1.0).all()
 
 
-def test_sides_that_change_places_change_no_reliability() -> None:
+def test_sides_that_change_places_change_no_reliability():
     X, y, _ = crowd(5, 20, 8, 1200, np.exp(0.5 * np.random.default_rng(2).standard_normal(20)), side=1.5)
     model = CrowdGPPL(order_effect=True, random_state=0)
     report = model.fit(X, y).annotators(n_samples=20)
@@ -59,7 +51,7 @@ def test_sides_that_change_places_change_no_reliability() -> None:
     np.testing.assert_allclose(mirrored["p_random"], report["p_random"], atol=0.02)
 
 
-def test_the_consensus_is_that_of_the_others() -> None:
+def test_the_consensus_is_that_of_the_others():
     X, y, _ = crowd(2, 5, 4, 80, np.ones(5))
     posterior = CrowdGPPL(random_state=0).fit(X, y).posterior_.mixture[0]
     mean, covariance, rows = joint(posterior)
@@ -86,7 +78,7 @@ def test_the_consensus_is_that_of_the_others() -> None:
     np.testing.assert_allclose(np.cov(draws.T), wanted[1], atol=0.03)
 
 
-def test_few_answers_leave_the_prior_of_the_crowd() -> None:
+def test_few_answers_leave_the_prior_of_the_crowd():
     X, y, _ = crowd(3, 30, 10, 3000, np.exp(0.5 * np.random.default_rng(0).standard_normal(30)))
     X = np.vstack([X, [[99, 0, 1]]])
     report = CrowdGPPL(random_state=0).fit(X, np.append(y, 1.0)).annotators(n_samples=50).set_index("user")
@@ -95,7 +87,7 @@ def test_few_answers_leave_the_prior_of_the_crowd() -> None:
     assert 0.5 < report["reliability"][99] < 1.5
 
 
-def test_pairs_that_no_other_user_compared_leave_the_prior() -> None:
+def test_pairs_that_no_other_user_compared_leave_the_prior():
     X, y, m = crowd(0, 2, 6, 400, np.ones(2))
     truth = np.mean(ndtr(np.abs(m[X[:, 1]] - m[X[:, 2]])))
     for rows in (X * [0, 1, 1], X + [0, 10, 10] * X[:, :1]):  # one user; two without a common item
@@ -107,19 +99,19 @@ def test_pairs_that_no_other_user_compared_leave_the_prior() -> None:
         assert np.abs(report["accuracy"] - truth).max() < 0.05
 
 
-def test_without_a_consensus_or_with_the_factorised_posterior_there_is_no_reliability() -> None:
+def test_without_a_consensus_or_with_the_factorised_posterior_there_is_no_reliability():
     X, y, _ = crowd(4, 6, 5, 200, np.ones(6))
     for options in ({"inference": "vb"}, {"consensus": False}):
         assert "reliability" not in CrowdGPPL(random_state=0, **options).fit(X, y).annotators(n_samples=10)
 
 
-def test_weighted_percentiles() -> None:
+def test_weighted_percentiles():
     value, weight = np.array([3.0, 1.0, 2.0]), np.array([0.25, 0.25, 0.5])
     np.testing.assert_allclose(percentiles_of(value, weight, np.array([0.0, 50.0, 100.0])), [1.0, 2.0, 3.0])
     np.testing.assert_allclose(percentiles_of(value, weight, np.array([50.0 * 0.625])), [1.5])
 
 
-def prior_by_hand(kinds: Array, centre: float, spread: float) -> Array:
+def prior_by_hand(kinds, centre, spread):
     """Reverse, random and following users, the size of rho log-normal on the grid."""
     log_size = np.log(np.geomspace(0.1, 10.0, 20))
     of_size = np.exp(-0.5 * ((log_size - centre) / spread) ** 2)
@@ -127,13 +119,13 @@ def prior_by_hand(kinds: Array, centre: float, spread: float) -> Array:
     return np.log(np.concatenate([kinds[0] * of_size[::-1], [kinds[1]], kinds[2] * of_size]))
 
 
-def test_without_users_the_prior_is_nine_in_ten_who_follow_the_consensus() -> None:
+def test_without_users_the_prior_is_nine_in_ten_who_follow_the_consensus():
     prior = reliability._learnt_prior(np.zeros((0, 41)))
     np.testing.assert_allclose(prior, prior_by_hand(np.array([0.05, 0.05, 0.9]), 0.0, 0.5))
 
 
 @pytest.mark.parametrize(("place", "kind"), [(35, 2), (20, 1), (3, 0)])
-def test_users_who_are_known_move_the_prior_as_their_counts_say(place: int, kind: int) -> None:
+def test_users_who_are_known_move_the_prior_as_their_counts_say(place, kind):
     log_likelihood = np.full((30, 41), -1e4)
     log_likelihood[:, place] = 0.0
     counts = np.array([0.5, 0.5, 9.0]) + 30.0 * (np.arange(3) == kind)
@@ -145,7 +137,7 @@ def test_users_who_are_known_move_the_prior_as_their_counts_say(place: int, kind
     np.testing.assert_allclose(reliability._learnt_prior(log_likelihood), wanted, rtol=1e-9)
 
 
-def test_what_a_posterior_of_the_reliability_says() -> None:
+def test_what_a_posterior_of_the_reliability_says():
     grid = reliability._GRID
     assert (grid.size, grid[20]) == (41, 0.0)
     np.testing.assert_allclose(grid[[0, 19, 21, 40]], [-10.0, -0.1, 0.1, 10.0])
@@ -167,7 +159,7 @@ def test_what_a_posterior_of_the_reliability_says() -> None:
     np.testing.assert_allclose(probability[2], 0.0)
 
 
-def test_draws_that_differ_more_than_they_agree_know_nothing() -> None:
+def test_draws_that_differ_more_than_they_agree_know_nothing():
     D = np.diag([4.0, 1.0])
     draws = np.array([[1.9, 0.3], [-0.1, 0.3]])
     # 4 * .81 + .09 = 3.33 of the mean against 4 of the rest

@@ -1,10 +1,7 @@
 """Crowds in Parquet files: the result of the same comparisons in memory, and what needs memory refused in words."""
 
-from __future__ import annotations
-
 import gc
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,17 +16,13 @@ from skpref.gp.crowd import fit_hierarchy, sharded
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.inference.shards import OnDisk
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pandas = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
 ITEMS, USERS = np.array([f"item {k}" for k in range(6)]), np.array([f"user {k:02d}" for k in range(15)])
 COLUMNS = ["user", "left", "right"]
 
 
 @pytest.fixture(autouse=True)
-def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_shards(monkeypatch):
     monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 90)
     for module in (fit_hierarchy, sharded):
         monkeypatch.setattr(module, "MAX_CHOICE", 100)
@@ -38,7 +31,7 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _, isotropic, *__: (chosen, [isotropic.state.S]))
 
 
-def frame(seed: int = 0, n: int = 300) -> Any:
+def frame(seed=0, n=300):
     rng = np.random.default_rng(seed)
     left = rng.integers(0, 6, n)
     right, user = (left + rng.integers(1, 6, n)) % 6, rng.integers(0, 15, n)
@@ -52,7 +45,7 @@ def frame(seed: int = 0, n: int = 300) -> Any:
 
 
 @pytest.fixture
-def stored(tmp_path: Path) -> tuple[Any, Path]:
+def stored(tmp_path):
     rows = frame()
     rows.to_parquet(tmp_path / "rows.parquet")
     return rows, tmp_path / "rows.parquet"
@@ -73,7 +66,7 @@ FEATURES = np.random.default_rng(1)
     ],
     ids=["plain", "weights", "order effect", "features of items", "features of users", "all of a comparison"],
 )
-def test_a_fit_to_a_file_is_the_fit_in_memory(stored: tuple[Any, Path], options: dict[str, Any]) -> None:
+def test_a_fit_to_a_file_is_the_fit_in_memory(stored, options):
     rows, path = stored
     weight = rows.times if "weight" in options else None
     names = [*COLUMNS, *options.get("covariates", ()), *options.get("groups", ())]
@@ -101,9 +94,7 @@ def test_a_fit_to_a_file_is_the_fit_in_memory(stored: tuple[Any, Path], options:
     assert_allclose(report["agreement"], wanted["agreement"], atol=1e-12)
 
 
-def test_few_comparisons_give_the_bits_of_a_fit_in_memory(
-    stored: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_comparisons_give_the_bits_of_a_fit_in_memory(stored, monkeypatch):
     for module in (fit_hierarchy, sharded):
         monkeypatch.setattr(module, "MAX_CHOICE", 1000)
     rows, path = stored
@@ -113,9 +104,7 @@ def test_few_comparisons_give_the_bits_of_a_fit_in_memory(
     assert_array_equal(there.feature_names_in_, here.feature_names_in_)
 
 
-def test_kernels_are_learnt_from_a_sample_where_comparisons_are_many(
-    stored: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_are_learnt_from_a_sample_where_comparisons_are_many(stored, monkeypatch):
     for module in ("skpref.gp.pairwise.fit", "skpref.gp.crowd.fit_hierarchy"):
         monkeypatch.setattr(f"{module}.HYPER_PAIRS", 120)
     items = Table(np.linspace(-1, 1, 6)[:, None], ids=ITEMS)
@@ -125,7 +114,7 @@ def test_kernels_are_learnt_from_a_sample_where_comparisons_are_many(
     assert np.corrcoef(fits[0].utility(ITEMS), here.utility(ITEMS))[0, 1] > 0.99
 
 
-def test_more_shards_than_users_and_users_without_weight(tmp_path: Path) -> None:
+def test_more_shards_than_users_and_users_without_weight(tmp_path):
     rows = frame(n=400)
     rows["user"] = rows.user.where(rows.user < "user 03", "user 00")
     rows["times"] = np.where(rows.user == "user 01", 0.0, 1.0)
@@ -137,7 +126,7 @@ def test_more_shards_than_users_and_users_without_weight(tmp_path: Path) -> None
     assert_allclose(there.utility(users=["user 00", "user 01"]), here.utility(users=["user 00", "user 01"]), atol=1e-9)
 
 
-def test_a_folder_and_named_columns(stored: tuple[Any, Path], tmp_path: Path) -> None:
+def test_a_folder_and_named_columns(stored, tmp_path):
     rows, path = stored
     folder = tmp_path / "parts"
     folder.mkdir()
@@ -149,7 +138,7 @@ def test_a_folder_and_named_columns(stored: tuple[Any, Path], tmp_path: Path) ->
     assert model.predict_proba(renamed).shape == (300, 2)
 
 
-def test_a_fit_to_a_file_is_cloned_saved_loaded_and_continued(stored: tuple[Any, Path], tmp_path: Path) -> None:
+def test_a_fit_to_a_file_is_cloned_saved_loaded_and_continued(stored, tmp_path):
     rows, path = stored
     model = CrowdGPPL(random_state=0).fit(path)
     skpref.save(model, tmp_path / "model.skpref")
@@ -161,7 +150,7 @@ def test_a_fit_to_a_file_is_cloned_saved_loaded_and_continued(stored: tuple[Any,
     assert_allclose(loaded.partial_fit(more[COLUMNS], more.y).utility(), here.utility(), atol=1e-8)
 
 
-def test_a_warm_start_and_a_fit_that_fails(stored: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warm_start_and_a_fit_that_fails(stored, monkeypatch):
     model = CrowdGPPL(warm_start=True, random_state=0).fit(stored[1])
     wanted = model.utility()
     monkeypatch.setattr(fit_hierarchy, "_regularise", None)  # chosen already
@@ -187,13 +176,11 @@ def test_a_warm_start_and_a_fit_that_fails(stored: tuple[Any, Path], monkeypatch
         ({"groups": ["user"]}, "user and groups='user' are the same column of X"),
         ({"optimizer": "l-bfgs-b"}, "optimizer='l-bfgs-b' needs all"),
         ({"n_factors": 0}, "n_factors=0 with inference='auto' needs all"),
-        ({"user": "judge"}, "no column 'judge' in X, which has the columns user, left, right, y, times"),
-        ({"right": 1}, "right must be the name of a column of X, which is not in memory; got int"),
         ({"items": Table(np.eye(5), ids=ITEMS[:5])}, "unknown item 'item 5'"),
         ({"users": Table(np.eye(14), ids=USERS[:14])}, "unknown user 'user 14'"),
     ],
 )
-def test_parameters_that_a_file_cannot_have(stored: tuple[Any, Path], options: dict[str, Any], message: str) -> None:
+def test_parameters_that_a_file_cannot_have(stored, options, message):
     with pytest.raises((DataError, UnknownIdError), match=message):
         CrowdGPPL(**options).fit(stored[1])
 
@@ -207,7 +194,7 @@ def test_parameters_that_a_file_cannot_have(stored: tuple[Any, Path], options: d
         ("times", 1e10, r"answers weigh up to 1e\+10; .* weights up to 1e\+09"),
     ],
 )
-def test_rows_that_no_fit_can_use_are_named(tmp_path: Path, column: str, value: Any, message: str) -> None:
+def test_rows_that_no_fit_can_use_are_named(tmp_path, column, value, message):
     rows = frame()
     rows.loc[150, "right"] = "item 3"
     rows.loc[150, column] = value
@@ -216,7 +203,7 @@ def test_rows_that_no_fit_can_use_are_named(tmp_path: Path, column: str, value: 
         CrowdGPPL(weight="times").fit(tmp_path / "rows.parquet")
 
 
-def test_data_that_no_fit_can_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_that_no_fit_can_use(tmp_path, monkeypatch):
     path = tmp_path / "rows.parquet"
     frame().assign(times=0).to_parquet(path)
     with pytest.raises(DataError, match="at least 2 items with a comparison of positive weight"):
@@ -230,7 +217,7 @@ def test_data_that_no_fit_can_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         CrowdGPPL().fit(path)
 
 
-def test_components_join_across_shards(tmp_path: Path) -> None:
+def test_components_join_across_shards(tmp_path):
     pairs = [("a", "b"), ("c", "d"), ("e", "f"), ("b", "c")]
     rows = pandas.DataFrame([pair for pair in pairs for _ in range(50)], columns=["left", "right"])
     rows.assign(user=np.arange(200) % 50).to_parquet(tmp_path / "rows.parquet")
@@ -240,7 +227,7 @@ def test_components_join_across_shards(tmp_path: Path) -> None:
     assert model.components_.tolist() == [0, 0, 0, 0, 1, 1]
 
 
-def test_shards_have_about_as_many_comparisons() -> None:
+def test_shards_have_about_as_many_comparisons():
     rng = np.random.default_rng(0)
     counts = rng.integers(1, 10, 1000)
     bounds = sharded._bounds(counts, 8)
@@ -250,15 +237,13 @@ def test_shards_have_about_as_many_comparisons() -> None:
     assert sharded._bounds(np.array([100, 1, 1]), 5).tolist() == [0, 1, 3]
 
 
-def test_an_interrupted_fit_leaves_the_earlier_one_and_no_files(
-    stored: tuple[Any, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_fit_leaves_the_earlier_one_and_no_files(stored, tmp_path, monkeypatch):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     model = CrowdGPPL(random_state=0, tol=10.0).fit(stored[1])
     wanted, keep, rounds = model.utility(users=USERS), OnDisk.keep, []
 
-    def interrupted(self: OnDisk, *args: Any, **options: Any) -> Any:
+    def interrupted(self, *args, **options):
         rounds.append(keep(self, *args, **options))
         if len(rounds) == 6:
             raise KeyboardInterrupt
@@ -275,7 +260,7 @@ def test_an_interrupted_fit_leaves_the_earlier_one_and_no_files(
     assert_array_equal(model.utility(users=USERS), wanted)
 
 
-def test_the_largest_weight_is_allowed() -> None:
+def test_the_largest_weight_is_allowed():
     answers = Comparisons([0, 1], [1, 0], [1.0, 0.0], [1.0, 1e9], 2)
     sharded._check_weights(answers)
     with pytest.raises(DataError, match="answers weigh up to"):

@@ -1,9 +1,6 @@
 """What is not known of the covariance of tastes widens intervals and leaves means alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,15 +10,12 @@ from skpref import CrowdGPPL
 from skpref.exceptions import DataError
 from skpref.gp.crowd import fit_hierarchy, spread
 
-if TYPE_CHECKING:
-    from skpref._typing import Array
-
 pytestmark = pytest.mark.usefixtures("all_candidates")
 
 N_ITEMS, N_USERS = 6, 15
 
 
-def draw(seed: int, taste: float = 0.7) -> tuple[Array, Array, Array]:
+def draw(seed, taste=0.7):
     """Return rows, answers and the personal utilities of users who gave eight answers each."""
     rng = np.random.default_rng(seed)
     f = rng.normal(size=N_ITEMS) + taste * rng.normal(size=(N_USERS, N_ITEMS))
@@ -33,13 +27,13 @@ def draw(seed: int, taste: float = 0.7) -> tuple[Array, Array, Array]:
 
 
 @pytest.fixture(scope="module")
-def model() -> CrowdGPPL:
+def model():
     X, y, _ = draw(0)
     return CrowdGPPL(order_effect=True, random_state=0).fit(X, y)
 
 
 @pytest.fixture(scope="module")
-def known() -> CrowdGPPL:
+def known():
     """The same model, as if S were known."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spread, "_LARGEST", 0.0)
@@ -48,7 +42,7 @@ def known() -> CrowdGPPL:
         return CrowdGPPL(order_effect=True, random_state=0).fit(X, y)
 
 
-def test_means_stay_and_variances_grow(model: CrowdGPPL, known: CrowdGPPL) -> None:
+def test_means_stay_and_variances_grow(model, known):
     X = draw(1)[0]
     users = np.arange(N_USERS)
     for part in (lambda m: m.latent_mean_and_variance(X), lambda m: m.utility(users=users, return_std=True)):
@@ -62,14 +56,14 @@ def test_means_stay_and_variances_grow(model: CrowdGPPL, known: CrowdGPPL) -> No
     assert (bias["bias_high"] > wanted["bias_high"]).all()
 
 
-def test_a_known_covariance_changes_nothing(known: CrowdGPPL) -> None:
+def test_a_known_covariance_changes_nothing(known):
     alone = known.posterior_.mixture[0]
     items, users = known._seen(known._items), known._seen(known._users)
     for a, b in zip(known.posterior_.utility(users, items), alone.utility(users, items), strict=True):
         assert_allclose(a, b, atol=1e-9)
 
 
-def test_moments_are_those_of_the_mixture(model: CrowdGPPL) -> None:
+def test_moments_are_those_of_the_mixture(model):
     posterior, items, users = model.posterior_, model._seen(model._items), model._seen(model._users)
     means, variances = (
         np.array(x) for x in zip(*(p.utility_at_S(users, items) for p in posterior.mixture), strict=True)
@@ -87,7 +81,7 @@ def test_moments_are_those_of_the_mixture(model: CrowdGPPL) -> None:
     assert_allclose(np.diagonal(model.latent_covariance(X)), model.latent_mean_and_variance(X)[1], rtol=1e-9)
 
 
-def test_the_covariance_of_what_users_share_is_that_of_the_mixture(model: CrowdGPPL) -> None:
+def test_the_covariance_of_what_users_share_is_that_of_the_mixture(model):
     half, parts = model.posterior_.consensus.half, [p.consensus for p in model.posterior_.mixture]
     assert_allclose(np.triu(half, 1), 0.0)
     means = np.array([p.mean for p in parts])
@@ -96,7 +90,7 @@ def test_the_covariance_of_what_users_share_is_that_of_the_mixture(model: CrowdG
     assert_array_equal(model.posterior_.consensus.mean, means[0])
 
 
-def crowd(n_each: int, seed: int = 0) -> tuple[Any, Any]:
+def crowd(n_each, seed=0):
     """Return model and fit of 60 users who gave so many answers about six items."""
     rng = np.random.default_rng(seed)
     f = rng.normal(size=N_ITEMS) + rng.normal(size=(60, N_ITEMS))
@@ -104,14 +98,14 @@ def crowd(n_each: int, seed: int = 0) -> tuple[Any, Any]:
     left = rng.integers(0, N_ITEMS, user.size)
     right = (left + rng.integers(1, N_ITEMS, user.size)) % N_ITEMS
     y = (f[user, left] - f[user, right] + rng.normal(size=user.size) > 0.0).astype(float)
-    seen: list[tuple[Any, Any]] = []
+    seen = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit_hierarchy, "fits_beside", lambda *parts: seen.append(parts) or spread.fits_beside(*parts))
         CrowdGPPL(random_state=0, tol=1e-6).fit(np.column_stack([user, left, right]), y)
     return seen[0]
 
 
-def test_few_answers_a_user_say_less_of_the_scale_than_numbers_would() -> None:
+def test_few_answers_a_user_say_less_of_the_scale_than_numbers_would():
     shares = []
     for n_each in (1, 4, 40):
         model, fit = crowd(n_each)
@@ -120,7 +114,7 @@ def test_few_answers_a_user_say_less_of_the_scale_than_numbers_would() -> None:
     assert shares[1] < 0.2 < shares[2]
 
 
-def test_two_steps_give_the_evidence_of_another_scale() -> None:
+def test_two_steps_give_the_evidence_of_another_scale():
     model, fit = crowd(8)
     move = np.exp(0.25) * np.eye(N_ITEMS)
     moved = spread._follow(model, fit.state, move)
@@ -133,7 +127,7 @@ def test_two_steps_give_the_evidence_of_another_scale() -> None:
 
 
 @pytest.mark.statistical  # coverage over simulations
-def test_intervals_hold_more_of_the_truth_at_the_same_loss() -> None:
+def test_intervals_hold_more_of_the_truth_at_the_same_loss():
     hits, before = [], []
     for seed in range(6):
         X, y, f = draw(seed)
@@ -145,9 +139,9 @@ def test_intervals_hold_more_of_the_truth_at_the_same_loss() -> None:
     assert np.mean(hits) > np.mean(before) + 0.02
 
 
-def test_damage_is_refused(model: CrowdGPPL) -> None:
+def test_damage_is_refused(model):
     *first, last = model.posterior_.points
-    damages: list[Any] = [(last,), (*first, replace(last, m=last.m[1:])), (*first, replace(last, S=-last.S)), (1, 2, 3)]
+    damages = [(last,), (*first, replace(last, m=last.m[1:])), (*first, replace(last, S=-last.S)), (1, 2, 3)]
     for points in damages:
         with pytest.raises(DataError):
             replace(model.posterior_, points=points).validate()

@@ -1,18 +1,11 @@
 """Where the factorised posterior of CrowdGPPL starts: from a short consensus, and from an earlier fit."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
 from skpref import SVI, CrowdGPPL
 from skpref.gp.crowd import fit as crowd_fit
 from skpref.gp.crowd import model as crowd_model
-
-if TYPE_CHECKING:
-    from skpref.inference import svi
 
 _rng = np.random.default_rng(0)
 ROWS = np.column_stack([_rng.integers(0, 4, 60), (left := _rng.integers(0, 5, 60)), (left + 1 + left % 4) % 5])
@@ -23,19 +16,17 @@ class StopHereError(Exception):
     """What a test needs has been recorded."""
 
 
-def crowd(**options: Any) -> CrowdGPPL:
+def crowd(**options):
     defaults = {"n_factors": 4, "optimizer": None, "inference": "vb", "max_iter": 2, "random_state": 0}
     return CrowdGPPL(**{**defaults, **options})
 
 
 @pytest.mark.parametrize(("options", "passes"), [({}, 5), ({"inference": SVI(20)}, 1)], ids=str)
-def test_factors_are_added_after_a_few_passes_of_the_consensus(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], passes: int
-) -> None:
+def test_factors_are_added_after_a_few_passes_of_the_consensus(monkeypatch, options, passes):
     """One pass where there are many rows, for each then has many steps."""
-    starts: list[svi.Schedule] = []
+    starts = []
 
-    def record(problem: svi.Problem, _state: svi.State, schedule: svi.Schedule, _rng: np.random.Generator) -> None:
+    def record(problem, _state, schedule, _rng):
         assert not problem.products
         starts.append(schedule)
         raise StopHereError
@@ -49,15 +40,13 @@ def test_factors_are_added_after_a_few_passes_of_the_consensus(
 
 @pytest.mark.filterwarnings("ignore:.*did not converge")
 @pytest.mark.parametrize(("n_start", "n_waiting"), [(0, 0), (1, 0), (2, 0), (3, 1), (4, 2)])
-def test_factors_wait_for_more_data_while_a_start_has_enough(
-    monkeypatch: pytest.MonkeyPatch, n_start: int, n_waiting: int
-) -> None:
+def test_factors_wait_for_more_data_while_a_start_has_enough(monkeypatch, n_start, n_waiting):
     model = crowd().fit(ROWS, Y)
     model._alive = (0, 2)
     monkeypatch.setattr(crowd_fit, "_n_start_factors", lambda *_: n_start)
-    waiting: list[tuple[int, ...]] = []
+    waiting = []
 
-    def record(*args: Any) -> None:
+    def record(*args):
         waiting.append(args[4])
         raise StopHereError
 

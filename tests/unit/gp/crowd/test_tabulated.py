@@ -1,18 +1,16 @@
 """Tables give what the function gives, inside their reach and beyond."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from skpref.gp.crowd.reliability import _tabulate_log_prob
 from skpref.gp.crowd.tabulated import Tabulated
-from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseLogitTies, PairwiseProbit, PairwiseProbitTies
+from skpref.likelihoods import PairwiseLogit, PairwiseLogitTies, PairwiseProbit, PairwiseProbitTies
 
 
 @pytest.mark.parametrize("likelihood", [PairwiseProbit(), PairwiseLogit(), PairwiseProbitTies(), PairwiseLogitTies()])
-def test_predictions_and_answers(likelihood: Likelihood) -> None:
-    def predict(z: np.ndarray) -> np.ndarray:
+def test_predictions_and_answers(likelihood):
+    def predict(z):
         return likelihood.predict(z, np.zeros_like(z))
 
     table, rng = Tabulated(predict), np.random.default_rng(0)
@@ -26,7 +24,7 @@ def test_predictions_and_answers(likelihood: Likelihood) -> None:
 
 
 @pytest.mark.parametrize("size", [1.0, 100.0])
-def test_means_over_pairs(size: float) -> None:
+def test_means_over_pairs(size):
     rng = np.random.default_rng(1)
     f, side = size * rng.standard_normal((7, 4)), rng.choice([-1.0, 0.0, 1.0], (7, 3))
     left, right, weight = np.array([0, 1, 2]), np.array([3, 2, 0]), np.array([0.5, 0.2, 0.3])
@@ -34,11 +32,11 @@ def test_means_over_pairs(size: float) -> None:
     np.testing.assert_allclose(Tabulated(np.tanh).mean_over_pairs(f, side, left, right, weight), wanted, atol=1e-10)
 
 
-def test_beyond_its_reach_the_function_is_called() -> None:
+def test_beyond_its_reach_the_function_is_called():
     x = np.array([-100.0, 0.0, 1e300])
     np.testing.assert_array_equal(Tabulated(np.arctan)(x), np.arctan(x))
 
 
-def test_many_labels_need_no_tables() -> None:
+def test_many_labels_need_no_tables():
     y, z = np.linspace(0.0, 1.0, 20), np.linspace(-3.0, 3.0, 20)
     np.testing.assert_array_equal(_tabulate_log_prob(PairwiseProbit(), y)(y, z), PairwiseProbit().log_prob(y, z))

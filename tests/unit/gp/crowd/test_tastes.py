@@ -1,9 +1,6 @@
 """Tastes that differ from attribute to attribute, and the scale that they shrink to."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,11 +9,8 @@ from skpref.gp.crowd import spread
 from skpref.gp.crowd.hierarchy import end_of_fit, fit_hierarchy
 from tests.unit.gp.crowd.test_hierarchy import crowd_model
 
-if TYPE_CHECKING:
-    from skpref._typing import Array
 
-
-def test_own_scales_end_where_the_penalised_evidence_has_no_slope() -> None:
+def test_own_scales_end_where_the_penalised_evidence_has_no_slope():
     model, start = crowd_model(penalty=None)
     model = replace(model, shape=np.eye(5), own_scales=True, covariates=None)
     start = replace(start, S=0.5 * np.eye(5))
@@ -26,7 +20,7 @@ def test_own_scales_end_where_the_penalised_evidence_has_no_slope() -> None:
     assert np.count_nonzero(S - np.diag(np.diagonal(S))) == 0
     still = replace(model, learn_S=False)
 
-    def bound(factor: Array) -> float:
+    def bound(factor):
         state = replace(fit.state, S=np.diag(np.diagonal(S) * factor))
         return fit_hierarchy(still, state, max_iter=300, tol=1e-10).bounds[-1]
 
@@ -37,7 +31,7 @@ def test_own_scales_end_where_the_penalised_evidence_has_no_slope() -> None:
         assert max(ends) < bound(np.ones(5)) + 1e-4
 
 
-def simulated(sd: list[float], seed: int, n_users: int = 80) -> tuple[Table, Array, Array, Array]:
+def simulated(sd, seed, n_users=80):
     """Return products, tasks, choices and each person's part-worths."""
     rng = np.random.default_rng(seed)
     F = rng.normal(size=(60, len(sd)))
@@ -48,7 +42,7 @@ def simulated(sd: list[float], seed: int, n_users: int = 80) -> tuple[Table, Arr
     return Table(F), np.column_stack([user, shown]), z.argmax(axis=1), beta
 
 
-def test_attributes_on_which_people_agree_do_not_borrow_tastes_from_others() -> None:
+def test_attributes_on_which_people_agree_do_not_borrow_tastes_from_others():
     sd = [1.0, 0.05, 1.0, 0.05, 1.0, 0.05]
     products, X, y, beta = simulated(sd, 0)
     model = CrowdGPPL(products, likelihood="luce", item_effects=False, random_state=0).fit(X, y)
@@ -60,7 +54,7 @@ def test_attributes_on_which_people_agree_do_not_borrow_tastes_from_others() -> 
     assert inside.mean() > 0.85
 
 
-def test_a_prior_that_holds_S_does_not_hide_that_its_scale_is_not_known() -> None:
+def test_a_prior_that_holds_S_does_not_hide_that_its_scale_is_not_known():
     model, start = crowd_model(penalty=None)
     free = fit_hierarchy(model, start, max_iter=100, tol=1e-4)
     held = replace(model, penalty=1e-9, floor=model.item_scale(free.state.S), prior_weight=1e7)

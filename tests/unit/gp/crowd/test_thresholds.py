@@ -1,7 +1,5 @@
 """Thresholds of ties of each user: derivatives, the shared limit, the truth of a simulation, files, refusals."""
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import replace
 
@@ -15,12 +13,7 @@ from skpref.elicitation._people import CrowdUser
 from skpref.exceptions import DataError
 from skpref.gp.crowd import reliability, update_hierarchy
 from skpref.gp.pairwise import thresholds
-from skpref.gp.pairwise.thresholds import (
-    TieThresholds,
-    information,
-    predict_answers,
-    threshold_derivatives,
-)
+from skpref.gp.pairwise.thresholds import TieThresholds, information, predict_answers, threshold_derivatives
 from skpref.likelihoods import PairwiseLogitTies, PairwiseProbitTies
 from skpref.likelihoods.ties import left_of_sides
 from skpref.metrics import answers_log_loss

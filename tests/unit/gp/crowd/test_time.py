@@ -1,9 +1,6 @@
 """A crowd whose consensus moves in time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,15 +13,12 @@ from skpref.gp.crowd.timeline import Timeline
 from skpref.gp.crowd.users import UserRows
 from skpref.plots import SkillCurvesDisplay
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 pd = pytest.importorskip("pandas")
 ITEMS = [f"m{k}" for k in range(6)]
 COLUMNS = {"user": "user", "left": "left", "right": "right"}
 
 
-def answers(n: int = 1500, *, fall: float = 2.0, seed: int = 0, n_users: int = 15) -> tuple[Any, Any, Any]:
+def answers(n=1500, *, fall=2.0, seed=0, n_users=15):
     """Return answers of a year, in the middle of which item m0 becomes worse, their labels and the utilities."""
     rng = np.random.default_rng(seed)
     utility, taste = rng.normal(size=6), 0.4 * rng.normal(size=(n_users, 6))
@@ -43,13 +37,13 @@ def answers(n: int = 1500, *, fall: float = 2.0, seed: int = 0, n_users: int = 1
     return pd.DataFrame(columns), (z + rng.normal(size=n) > 0.0).astype(int), utility + taste.mean(axis=0)
 
 
-def fitted(X: Any, y: Any, **parameters: Any) -> CrowdGPPL:
+def fitted(X, y, **parameters):
     """Return a crowd that was fitted to answers."""
     return CrowdGPPL(**{**COLUMNS, "time": "date", "random_state": 0, **parameters}).fit(X, y)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _few_steps() -> Iterator[None]:
+def _few_steps():
     """Cut times into few steps, which is faster."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("skpref.gp.crowd.timeline._MOST_STEPS", 14)
@@ -58,18 +52,18 @@ def _few_steps() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def data() -> tuple[Any, Any, Any]:
+def data():
     """Return answers about items of which one becomes worse."""
     return answers()
 
 
 @pytest.fixture(scope="module")
-def model(data: tuple[Any, Any, Any]) -> CrowdGPPL:
+def model(data):
     """Return a crowd over time."""
     return fitted(*data[:2])
 
 
-def test_an_item_that_becomes_worse_is_found(data: tuple[Any, Any, Any], model: CrowdGPPL) -> None:
+def test_an_item_that_becomes_worse_is_found(data, model):
     X, y, truth = data
     before, after = (model.utility(["m0"], at=at, return_std=True) for at in ("2025-03-01", "2025-11-01"))
     fall, deviation = (before[0] - after[0])[0], np.hypot(before[1], after[1])[0]
@@ -87,7 +81,7 @@ def test_an_item_that_becomes_worse_is_found(data: tuple[Any, Any, Any], model: 
     assert_allclose(own[0], both, atol=1e-9)  # tastes stay
 
 
-def test_uncertainty_grows_after_the_last_comparison(model: CrowdGPPL) -> None:
+def test_uncertainty_grows_after_the_last_comparison(model):
     deviations = [
         model.utility(["m0"], at=at, return_std=True)[1][0] for at in ("2025-12-31", "2026-06-01", "2028-01-01")
     ]
@@ -104,38 +98,36 @@ def test_uncertainty_grows_after_the_last_comparison(model: CrowdGPPL) -> None:
     assert shown.utility.shape[0] == 2
 
 
-def test_where_nothing_moves_it_is_the_model_without_time() -> None:
+def test_where_nothing_moves_it_is_the_model_without_time():
     X, y, _ = answers(fall=0.0, seed=1)
     model, static = fitted(X[:1200], y[:1200]), fitted(X[:1200], y[:1200], time=None)
     assert np.abs(model.predict_proba(X[1200:]) - static.predict_proba(X[1200:])).mean() < 0.03
 
 
 @pytest.mark.parametrize("column", ["day", "hour"])
-def test_unit_of_time_and_order_of_rows_do_not_matter(
-    column: str, data: tuple[Any, Any, Any], model: CrowdGPPL
-) -> None:
+def test_unit_of_time_and_order_of_rows_do_not_matter(column, data, model):
     X, y, _ = data
     rows = np.random.default_rng(0).permutation(len(X))
     other = fitted(X.assign(hour=24.0 * X["day"]).iloc[rows], y[rows], time=column)
     assert_allclose(other.predict_proba(X.assign(hour=24.0 * X["day"])), model.predict_proba(X), atol=1e-6)
 
 
-def test_files_are_the_same_fit(data: tuple[Any, Any, Any], model: CrowdGPPL, tmp_path: Any) -> None:
+def test_files_are_the_same_fit(data, model, tmp_path):
     X, y, _ = data
-    pytest.importorskip("pyarrow")
     X.assign(y=y).to_parquet(tmp_path / "answers.parquet")
     assert_allclose(fitted(tmp_path / "answers.parquet", "y").predict_proba(X), model.predict_proba(X), atol=1e-10)
 
 
-def test_many_answers_in_a_file_are_those_in_memory(tmp_path: Any) -> None:
-    pytest.importorskip("pyarrow")
-    X, y, _ = answers(11_000, n_users=60)
-    X.assign(y=y).to_parquet(tmp_path / "answers.parquet", row_group_size=3000)
+def test_many_answers_in_a_file_are_those_in_memory(tmp_path, monkeypatch):
+    for module in ("fit_hierarchy", "sharded"):
+        monkeypatch.setattr(f"skpref.gp.crowd.{module}.MAX_CHOICE", 1000)
+    X, y, _ = answers(1100, n_users=60)
+    X.assign(y=y).to_parquet(tmp_path / "answers.parquet", row_group_size=300)
     of_file = fitted(tmp_path / "answers.parquet", "y", tol=1e-2)
     assert_allclose(of_file.predict_proba(X[:200]), fitted(X, y, tol=1e-2).predict_proba(X[:200]), atol=1e-10)
 
 
-def test_more_answers_continue_the_steps(data: tuple[Any, Any, Any], model: CrowdGPPL) -> None:
+def test_more_answers_continue_the_steps(data, model):
     X, y, _ = data
     early = X["day"] < 250
     grown = fitted(X[early], y[early]).partial_fit(X[~early], y[~early])
@@ -147,7 +139,7 @@ def test_more_answers_continue_the_steps(data: tuple[Any, Any, Any], model: Crow
         fitted(X[early], y[early]).partial_fit(X[:5].assign(date=pd.Timestamp("3000-01-01")), y[:5])
 
 
-def test_groups_covariates_and_order_go_with_time(data: tuple[Any, Any, Any]) -> None:
+def test_groups_covariates_and_order_go_with_time(data):
     X, y, _ = data
     X = X.assign(length=np.random.default_rng(0).normal(size=len(X)))
     model = fitted(X, y, groups=["kind"], covariates=["length"], order_effect=True, likelihood="logit-ties")
@@ -159,7 +151,7 @@ def test_groups_covariates_and_order_go_with_time(data: tuple[Any, Any, Any]) ->
     assert_allclose(proba.sum(axis=1), 1.0)
 
 
-def test_choices_move_in_time() -> None:
+def test_choices_move_in_time():
     rng = np.random.default_rng(0)
     n, utility = 600, np.array([1.5, 0.0, 0.0, -0.5])
     day = rng.integers(0, 100, n)
@@ -177,7 +169,7 @@ def test_choices_move_in_time() -> None:
 
 
 @pytest.mark.parametrize("walk", [1.0, 0.3, 0.0])
-def test_times_after_and_between_steps_are_those_of_the_gaussian_process(walk: float) -> None:
+def test_times_after_and_between_steps_are_those_of_the_gaussian_process(walk):
     timeline = replace(Timeline.cut(np.array([0.0, 10.0]), 100, 1, is_dated=False), walk=walk, length=3.0)
     steps = np.arange(timeline.n_steps)
     assert_allclose(timeline.root @ timeline.root.T, timeline._covariance(steps, steps), atol=1e-9)
@@ -192,7 +184,7 @@ def test_times_after_and_between_steps_are_those_of_the_gaussian_process(walk: f
     assert timeline.reach(3.0).rest == 0.0
 
 
-def test_places_of_an_item_share_the_users_own_part() -> None:
+def test_places_of_an_item_share_the_users_own_part():
     # Six places of three items: what is common differs by place, what is the user's own by item.
     rng, item = np.random.default_rng(0), np.array([0, 1, 2, 0, 1, 2])
     user = np.repeat([0, 1, 2], [10, 3, 1])
@@ -239,7 +231,7 @@ def test_places_of_an_item_share_the_users_own_part() -> None:
     assert_allclose(to_items.T @ got[2] @ to_items, expected, atol=1e-9)
 
 
-def test_what_cannot_be_is_refused(data: tuple[Any, Any, Any], model: CrowdGPPL) -> None:
+def test_what_cannot_be_is_refused(data, model):
     X, y, _ = data
     small = X[:100], y[:100]
     for faulty, message in (

@@ -1,11 +1,8 @@
 """More answers by some users: near one fit with all answers, sites of the others unmoved, an exact posterior."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +19,7 @@ ROWS, Y = DATA.comparisons, DATA.y
 ORDER = np.argsort(ROWS[:, 0], kind="stable")
 OLD, NEW = ORDER[ROWS[ORDER, 0] < 78], ORDER[ROWS[ORDER, 0] >= 78]  # two users are new,
 OLD, NEW = OLD[20:], np.concatenate([NEW, OLD[:20]])  # and one says more
-LAYOUTS: dict[str, tuple[dict[str, Any], float]] = {  # and how far means may be apart, in standard deviations
+LAYOUTS = {  # and how far means may be apart, in standard deviations
     "ids": ({}, 0.05),
     "order": ({"order_effect": True}, 0.05),
     "items": ({"items": DATA.table}, 0.05),
@@ -35,19 +32,19 @@ LAYOUTS: dict[str, tuple[dict[str, Any], float]] = {  # and how far means may be
 
 
 @pytest.fixture(autouse=True)
-def _known_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+def _known_covariance(monkeypatch):
     """Take S for known, so that the posterior is one joint normal distribution."""
     monkeypatch.setattr(spread, "_LARGEST", 0.0)
     monkeypatch.setattr(spread, "_PASSES", 1)  # sites stay
 
 
 @cache
-def earlier(layout: str = "ids", **params: Any) -> CrowdGPPL:
+def earlier(layout="ids", **params):
     """A fit to the earlier answers."""
     return CrowdGPPL(random_state=0, **LAYOUTS[layout][0], **params).fit(ROWS[OLD], Y[OLD])
 
 
-def learnt(patch: pytest.MonkeyPatch | None, *layout: str, **params: Any) -> tuple[CrowdGPPL, Any]:
+def learnt(patch, *layout, **params):
     """A model that learnt more answers, all again or (with a patch) those of some users, and its earlier posterior."""
     if patch is not None:
         patch.setattr(update_hierarchy, "_FEW", 0)
@@ -57,7 +54,7 @@ def learnt(patch: pytest.MonkeyPatch | None, *layout: str, **params: Any) -> tup
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_update_is_near_all_learnt_again(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_is_near_all_learnt_again(layout, monkeypatch):
     whole = learnt(None, layout)[0]
     model, before = learnt(monkeypatch, layout)
     after, same = model.posterior_, (model.posterior_.user > 0) & (model.posterior_.user < 78)
@@ -70,7 +67,7 @@ def test_an_update_is_near_all_learnt_again(layout: str, monkeypatch: pytest.Mon
     np.testing.assert_allclose(got[1], wanted[1], rtol=0.2)
 
 
-def test_an_update_is_the_exact_posterior_given_its_sites(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_is_the_exact_posterior_given_its_sites(monkeypatch):
     monkeypatch.setattr(update_hierarchy, "_FEW", 0)
     model = CrowdGPPL(random_state=0).fit(ROWS[OLD[:600]], Y[OLD[:600]]).partial_fit(ROWS[NEW], Y[NEW])
     mean, covariance, rows = joint(posterior := model.posterior_)
@@ -82,7 +79,7 @@ def test_an_update_is_the_exact_posterior_given_its_sites(monkeypatch: pytest.Mo
     np.testing.assert_allclose(np.ravel(got), [T @ mean, T @ covariance @ T], rtol=1e-9)
 
 
-def test_sites_of_the_users_that_changed_are_stationary(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sites_of_the_users_that_changed_are_stationary(monkeypatch):
     model, _ = learnt(monkeypatch, tol=1e-8)
     before = model.posterior_
     after = model.partial_fit(ROWS[NEW], Y[NEW], sample_weight=np.full(NEW.size, 1e-9)).posterior_
@@ -90,7 +87,7 @@ def test_sites_of_the_users_that_changed_are_stationary(monkeypatch: pytest.Monk
     np.testing.assert_allclose(after.alpha, before.alpha, atol=1e-4)
 
 
-def test_new_items_and_no_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_items_and_no_answers(monkeypatch):
     model, before = learnt(monkeypatch)
     utility = model.utility()
     model.partial_fit([[0, 0, 1]], [1], sample_weight=[0.0])
@@ -100,13 +97,13 @@ def test_new_items_and_no_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert model.utility([20], users=[100])[0, 0] < -0.1
 
 
-def test_new_items_beside_features_of_users_let_all_be_learnt_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_items_beside_features_of_users_let_all_be_learnt_again(monkeypatch):
     model, _ = learnt(monkeypatch, "users")
     model.partial_fit([[1, 0, 20]], [1])
     assert model.posterior_.n_learnt == model.posterior_.tau.size
 
 
-def test_all_is_learnt_again_when_answers_have_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_is_learnt_again_when_answers_have_grown(monkeypatch):
     monkeypatch.setattr(update_hierarchy, "_FEW", 0)
     model = copy.deepcopy(earlier())
     model.partial_fit(np.vstack([ROWS[NEW], ROWS[OLD] + [[50, 0, 0]]]), np.append(Y[NEW], Y[OLD]))
@@ -126,11 +123,9 @@ def test_all_is_learnt_again_when_answers_have_grown(monkeypatch: pytest.MonkeyP
         (25_000, 20_000, 1, 2, True, False),  # effects of features on items that they were not learnt of
     ],
 )
-def test_which_answers_leave_what_users_share(
-    n: int, n_learnt: int, n_changed: int, n_effects: int, new_items: bool, is_update: bool
-) -> None:
+def test_which_answers_leave_what_users_share(n, n_learnt, n_changed, n_effects, new_items, is_update):
     rows = SimpleNamespace(user=np.repeat([0, 1], [n_changed, n - n_changed]))
-    model: Any = SimpleNamespace(y=np.zeros(n), users=rows, shape=np.eye(3 + new_items))
-    old: Any = SimpleNamespace(n_learnt=n_learnt, B=np.zeros((3, n_effects)), S=np.eye(3))
+    model = SimpleNamespace(y=np.zeros(n), users=rows, shape=np.eye(3 + new_items))
+    old = SimpleNamespace(n_learnt=n_learnt, B=np.zeros((3, n_effects)), S=np.eye(3))
     assert update_hierarchy.is_update(model, old, np.array([True, False])) is is_update
     assert not update_hierarchy.is_update(model, old, None)

@@ -1,7 +1,5 @@
 """Comparisons in coordinates of each user."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,7 @@ from skpref.gp.crowd.users import UserRows
 
 @pytest.mark.parametrize("order", [False, True])
 @pytest.mark.parametrize("n", [8, 60])
-def test_coordinates_give_the_comparisons(n: int, order: bool) -> None:
+def test_coordinates_give_the_comparisons(n, order):
     rng = np.random.default_rng(n)
     n_users, n_items = 7, 6
     user = np.sort(rng.integers(0, n_users, n))
@@ -36,7 +34,7 @@ def test_coordinates_give_the_comparisons(n: int, order: bool) -> None:
 
 
 @pytest.mark.parametrize("n_users", [0, 5, 9])
-def test_sums_of_some_users_at_a_time(monkeypatch: pytest.MonkeyPatch, n_users: int) -> None:
+def test_sums_of_some_users_at_a_time(monkeypatch, n_users):
     rng = np.random.default_rng(0)
     user = np.sort(rng.integers(0, max(n_users, 1), 60 if n_users else 0))
     left = rng.integers(0, 6, user.size)

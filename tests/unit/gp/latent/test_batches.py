@@ -1,9 +1,5 @@
 """`BayesianGPLVM` by mini-batches: as good as all rows at once, the same for the same seed, stopped by a callback."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -20,16 +16,16 @@ X = CLEAN + 0.05 * _rng.standard_normal(CLEAN.shape)
 
 
 @pytest.fixture(autouse=True)
-def _small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_sample(monkeypatch):
     monkeypatch.setattr(estimator, "_FIRST_SAMPLE", 150)
 
 
-def fitted(**options: Any) -> BayesianGPLVM:
+def fitted(**options):
     params = {"n_components": 2, "inducing": 12, "batch_size": 100, "tol": 1e-3, "random_state": 0, **options}
     return BayesianGPLVM(**params).fit(X)
 
 
-def test_batches_reach_what_all_rows_reach() -> None:
+def test_batches_reach_what_all_rows_reach():
     model, whole = fitted(), fitted(batch_size=None)
     assert model.lower_bound_ > whole.lower_bound_ - 0.05 * X.size
     assert_allclose(model.noise_, 0.05, rtol=0.2)
@@ -39,7 +35,7 @@ def test_batches_reach_what_all_rows_reach() -> None:
     assert model.embedding_.shape == (600, 2)
 
 
-def test_passes_improve_on_the_sample() -> None:
+def test_passes_improve_on_the_sample():
     from_sample, refined = fitted(max_iter=1), fitted()
     assert from_sample.n_iter_ == 1
     inputs = Inputs(from_sample.embedding_, from_sample.embedding_std_**2)
@@ -50,7 +46,7 @@ def test_passes_improve_on_the_sample() -> None:
     assert refined.lower_bound_ > from_sample.lower_bound_
 
 
-def test_same_seed_same_bits_and_large_batches_are_no_batches() -> None:
+def test_same_seed_same_bits_and_large_batches_are_no_batches():
     assert_array_equal(fitted(max_iter=2).embedding_, fitted(max_iter=2).embedding_)
     assert_array_equal(fitted(batch_size=600, max_iter=20).embedding_, fitted(batch_size=None, max_iter=20).embedding_)
 
@@ -64,9 +60,7 @@ def test_same_seed_same_bits_and_large_batches_are_no_batches() -> None:
         ([0.0, 20.0, 10.0, 18.0, 30.0], 3, True),  # from the best so far
     ],
 )
-def test_passes_end_when_one_gains_less_than_the_tolerance(
-    monkeypatch: pytest.MonkeyPatch, estimates: list[float], n_passes: int, *, converged: bool
-) -> None:
+def test_passes_end_when_one_gains_less_than_the_tolerance(monkeypatch, estimates, n_passes, *, converged):
     Y, hyper = _start_of_batches()
     inputs = Inputs(Y[:, :2].copy(), np.full((30, 2), 0.5))
     passes = iter(estimates)
@@ -77,7 +71,7 @@ def test_passes_end_when_one_gains_less_than_the_tolerance(
     assert end.converged is converged
 
 
-def test_inducing_inputs_first_move_by_a_thousandth_of_a_length_scale_of_at_most_one() -> None:
+def test_inducing_inputs_first_move_by_a_thousandth_of_a_length_scale_of_at_most_one():
     Y, hyper = _start_of_batches()
     inputs = Inputs(Y[:, :2].copy(), np.full((30, 2), 0.5))
     steps = batches._Steps(Y, inputs, hyper, 30)
@@ -87,7 +81,7 @@ def test_inducing_inputs_first_move_by_a_thousandth_of_a_length_scale_of_at_most
     assert_allclose(moved, np.tile([1e-3, 1e-3 / 5.0], (6, 1)), rtol=1e-2)
 
 
-def test_a_pass_estimates_the_bound_by_rows_and_functions() -> None:
+def test_a_pass_estimates_the_bound_by_rows_and_functions():
     Y, hyper = _start_of_batches()
     inputs = Inputs(Y[:, :2].copy(), np.full((30, 2), 0.5))
     steps = batches._Steps(Y, inputs, hyper, 30)
@@ -98,12 +92,12 @@ def test_a_pass_estimates_the_bound_by_rows_and_functions() -> None:
     assert_allclose(estimate, values.sum() - steps._divergence, rtol=1e-9)
 
 
-def _start_of_batches() -> tuple[np.ndarray, LatentHyper]:
+def _start_of_batches():
     rng = np.random.default_rng(0)
     return rng.standard_normal((30, 4)), LatentHyper(rng.standard_normal((6, 2)), np.log([20.0**-2, 25.0]), 0.0, 1.0)
 
 
-def test_the_divergence_is_that_of_the_functions_from_their_prior() -> None:
+def test_the_divergence_is_that_of_the_functions_from_their_prior():
     Y, hyper = _start_of_batches()
     steps = batches._Steps(Y, Inputs(Y[:, :2].copy(), np.full((30, 2), 0.5)), hyper, 30)
     # q(u) of each output is N(P^-1 beta C, P^-1), P = I + beta G, and p(u) is N(0, I).
@@ -118,7 +112,7 @@ def test_the_divergence_is_that_of_the_functions_from_their_prior() -> None:
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_a_step_moves_all_hyperparameters_along_their_gradients(sign: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_moves_all_hyperparameters_along_their_gradients(sign, monkeypatch):
     Y, hyper = _start_of_batches()
     steps = batches._Steps(Y, Inputs(Y[:, :2].copy(), np.full((30, 2), 0.5)), hyper, 30)
     slope = LatentHyper(np.full((6, 2), sign), np.full(2, sign), sign, sign)

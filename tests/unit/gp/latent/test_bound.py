@@ -1,9 +1,6 @@
 """The bound of the Bayesian GPLVM, its gradient, and the inference of the input of a row."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import given
@@ -24,14 +21,11 @@ from skpref.gp.latent.bound import (
 from skpref.inference.collapsed import collapse
 from tests.examples import examples
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 seeds = st.integers(0, 2**32 - 1)
 few = examples(25)
 
 
-def draw(seed: int) -> tuple[Any, Any, Inputs, LatentHyper]:
+def draw(seed):
     rng = np.random.default_rng(seed)
     n, M, Q, D = rng.integers(1, 12), rng.integers(1, 6), rng.integers(1, 4), rng.integers(1, 4)
     inputs = Inputs(rng.normal(size=(n, Q)), np.exp(rng.normal(-1.0, 1.0, (n, Q))))
@@ -39,13 +33,13 @@ def draw(seed: int) -> tuple[Any, Any, Inputs, LatentHyper]:
     return rng, rng.normal(size=(n, D)), inputs, hyper
 
 
-def derivative(function: Callable[[float], float], step: float = 1e-2, n_steps: int = 10) -> float:
+def derivative(function, step=1e-2, n_steps=10):
     """f'(0) by central differences of halved steps, extrapolated to 0 (Ridders 1982), at the least estimated error.
 
     No single step serves all draws: where two inducing points nearly coincide the bound varies within 1e-3.
     """
     best, least_error = np.nan, np.inf
-    last: list[float] = []
+    last = []
     for h in step / 2.0 ** np.arange(n_steps):
         row = [(function(h) - function(-h)) / (2.0 * h)]
         for order, coarser in enumerate(last, start=1):
@@ -59,14 +53,14 @@ def derivative(function: Callable[[float], float], step: float = 1e-2, n_steps: 
 
 @few
 @given(seed=seeds)
-def test_the_gradient_is_the_slope(seed: int) -> None:
+def test_the_gradient_is_the_slope(seed):
     rng, Y, inputs, hyper = draw(seed)
     _, in_inputs, in_hyper = bound_and_gradient(Y, inputs, hyper)
     there = [inputs.mu, np.log(inputs.s), *hyper]
     slopes = [in_inputs.mu, in_inputs.s * inputs.s, *in_hyper]
     direction = [rng.normal(size=np.shape(x)) for x in there]
 
-    def value(t: float) -> float:
+    def value(t):
         mu, log_s, *hyper_parts = (x + t * u for x, u in zip(there, direction, strict=True))
         return bound_and_gradient(Y, Inputs(mu, np.exp(log_s)), LatentHyper(*hyper_parts))[0]
 
@@ -77,7 +71,7 @@ def test_the_gradient_is_the_slope(seed: int) -> None:
 
 @few
 @given(seed=seeds)
-def test_certain_inputs_among_the_inducing_ones_give_the_exact_evidence(seed: int) -> None:
+def test_certain_inputs_among_the_inducing_ones_give_the_exact_evidence(seed):
     _, Y, inputs, hyper = draw(seed)
     n = Y.shape[0]
     certain = Inputs(inputs.mu, np.full_like(inputs.s, 1e-12))
@@ -94,7 +88,7 @@ def test_certain_inputs_among_the_inducing_ones_give_the_exact_evidence(seed: in
 
 @few
 @given(seed=seeds)
-def test_rows_and_functions_make_up_the_bound(seed: int) -> None:
+def test_rows_and_functions_make_up_the_bound(seed):
     _, Y, inputs, hyper = draw(seed)
     mapping, bound = mapping_of(Y, inputs, hyper)
     same, rows = mapping.infer(Y, inputs, max_iter=0, tol=0.0)
@@ -116,7 +110,7 @@ def test_rows_and_functions_make_up_the_bound(seed: int) -> None:
 
 @few
 @given(seed=seeds)
-def test_gradients_of_batches_add_up(seed: int) -> None:
+def test_gradients_of_batches_add_up(seed):
     _, Y, inputs, hyper = draw(seed)
     whitened = whitening(hyper)
     moments = moments_of(Y, inputs, hyper, whitened[1])
@@ -136,7 +130,7 @@ def test_gradients_of_batches_add_up(seed: int) -> None:
 
 @few
 @given(seed=seeds)
-def test_moments_are_those_of_samples(seed: int) -> None:
+def test_moments_are_those_of_samples(seed):
     rng, Y, inputs, hyper = draw(seed)
     mapping, _ = mapping_of(Y, inputs, hyper)
     mean, variance = mapping.moments(inputs)

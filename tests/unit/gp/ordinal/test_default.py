@@ -1,9 +1,6 @@
 """What `GPOrdinalRegressor` does by default: kernels and likelihoods chosen by evidence at samples of rows."""
 
-from __future__ import annotations
-
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,16 +21,14 @@ KERNEL = RBF([1.2, 1.2])
 
 
 @pytest.fixture(scope="module")
-def many() -> tuple[np.ndarray, np.ndarray]:
+def many():
     """Rows that the default searches in samples of."""
     rng = np.random.default_rng(11)
     rows = rng.standard_normal((60, 2))
     return rows, np.digitize(np.sin(2.0 * rows[:, 0]) + 0.3 * rng.standard_normal(60), [-0.5, 0.5])
 
 
-def test_the_default_searches_samples_and_fits_thresholds_to_all_rows(
-    many: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_default_searches_samples_and_fits_thresholds_to_all_rows(many, monkeypatch):
     rows, y = many
     monkeypatch.setattr(ordinal_fit, "_FEW_ROWS", 25)
     monkeypatch.setattr(ordinal_fit, "_MORE_ROWS", 40)
@@ -49,7 +44,7 @@ def test_the_default_searches_samples_and_fits_thresholds_to_all_rows(
     assert np.all(np.abs(slope[model.kernel_.n_dims :]) < 1.5)
 
 
-def test_a_default_through_inducing_points_learns_its_kernel_at_rows(many: tuple[np.ndarray, np.ndarray]) -> None:
+def test_a_default_through_inducing_points_learns_its_kernel_at_rows(many):
     rows, y = many
     sparse_model = GPOrdinalRegressor(n_max_exact=50, inducing=30, random_state=0).fit(rows, y)
     assert sparse_model.inference_ == "vb"
@@ -59,7 +54,7 @@ def test_a_default_through_inducing_points_learns_its_kernel_at_rows(many: tuple
 
 @pytest.mark.parametrize(("name", "kind"), [("logit", OrdinalLogit), ("robust", OrdinalRobust)])
 @pytest.mark.parametrize("kernel", ["auto", "linear", KERNEL])
-def test_likelihoods(name: str, kind: type, kernel: Any) -> None:
+def test_likelihoods(name, kind, kernel):
     model = GPOrdinalRegressor(kernel, likelihood=name, optimizer=LBFGS(0), random_state=0).fit(X, Y)
     assert all(isinstance(member.likelihood, kind) for member in model.ensemble_)
     assert isinstance(pickle.loads(pickle.dumps(model)).likelihood_, kind)
@@ -72,7 +67,7 @@ def test_likelihoods(name: str, kind: type, kernel: Any) -> None:
 
 @pytest.mark.parametrize("inference", ["ep", "laplace"])
 @pytest.mark.parametrize("name", ["logit", "robust"])
-def test_gradients_of_the_evidence_of_likelihoods(name: str, inference: str) -> None:
+def test_gradients_of_the_evidence_of_likelihoods(name, inference):
     model = GPOrdinalRegressor(KERNEL, likelihood=name, inference=inference, optimizer=None, max_iter=500).fit(X, Y)
     theta = np.r_[KERNEL.theta, model.likelihood_.theta] + 0.1
     _, slope = model.log_marginal_likelihood(theta, eval_gradient=True)
@@ -82,6 +77,6 @@ def test_gradients_of_the_evidence_of_likelihoods(name: str, inference: str) -> 
 
 
 @pytest.mark.parametrize("inference", ["vb", "svi"])
-def test_other_likelihoods_need_exact_inference(inference: str) -> None:
+def test_other_likelihoods_need_exact_inference(inference):
     with pytest.raises(DataError, match=r"likelihood='logit' needs inference='ep' or 'laplace'; got '(vb|svi)'"):
         GPOrdinalRegressor(likelihood="logit", inference=inference).fit(X, Y)

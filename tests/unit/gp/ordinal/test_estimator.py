@@ -1,9 +1,6 @@
 """GPOrdinalRegressor: what it learns, from what, and how it behaves between fits."""
 
-from __future__ import annotations
-
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,27 +32,27 @@ GRADES = NAMES[Y]
 KERNEL = RBF([1.2, 1.2])
 
 
-def fixed(**options: Any) -> GPOrdinalRegressor:
+def fixed(**options):
     """Hyper-parameters as given: a hundredth of a second a fit."""
     return GPOrdinalRegressor(**{"kernel": KERNEL, "optimizer": None, "random_state": 0, **options})
 
 
-def learning(**options: Any) -> GPOrdinalRegressor:
+def learning(**options):
     return GPOrdinalRegressor(**{"kernel": None, "optimizer": LBFGS(0), "random_state": 0, **options})
 
 
 @pytest.fixture(scope="module")
-def model() -> GPOrdinalRegressor:
+def model():
     return learning().fit(X, Y)
 
 
-def assert_same(first: GPOrdinalRegressor, second: GPOrdinalRegressor, atol: float = 1e-6) -> None:
+def assert_same(first, second, atol=1e-6):
     assert_allclose(first.predict_proba(NEW), second.predict_proba(NEW), atol=atol)
     assert_allclose(first.log_marginal_likelihood_value_, second.log_marginal_likelihood_value_, atol=100 * atol)
 
 
 # ------------------------------------------------------------------------------------------------------ what is learnt
-def test_what_a_fit_leaves(model: GPOrdinalRegressor) -> None:
+def test_what_a_fit_leaves(model):
     assert_array_equal(model.classes_, [0, 1, 2, 3])
     assert model.inference_ == "ep"
     assert model.converged_ is True
@@ -72,7 +69,7 @@ def test_what_a_fit_leaves(model: GPOrdinalRegressor) -> None:
     assert model.score(X, Y) > -0.3
 
 
-def test_learning_raises_the_evidence(model: GPOrdinalRegressor) -> None:
+def test_learning_raises_the_evidence(model):
     start = learning(optimizer=None).fit(X, Y)
     assert model.log_marginal_likelihood_value_ > start.log_marginal_likelihood_value_ + 1.0
     assert start.noise_ == 1.0
@@ -80,7 +77,7 @@ def test_learning_raises_the_evidence(model: GPOrdinalRegressor) -> None:
 
 
 @pytest.mark.parametrize("inference", ["ep", "laplace", "vb", "svi"])
-def test_every_inference_predicts_much_the_same(model: GPOrdinalRegressor, inference: str) -> None:
+def test_every_inference_predicts_much_the_same(model, inference):
     other = learning(inference=SVI(20) if inference == "svi" else inference).fit(X, Y)
     assert other.inference_ == inference
     assert isinstance(other.posterior_, ExactLatent if inference in {"ep", "laplace"} else SparseLatent)
@@ -108,7 +105,7 @@ def test_every_inference_predicts_much_the_same(model: GPOrdinalRegressor, infer
     ],
     ids=str,
 )
-def test_kernels_of_ours_and_of_scikit_learn(kernel: Any) -> None:
+def test_kernels_of_ours_and_of_scikit_learn(kernel):
     for inference in ("ep", "vb"):
         fit = fixed(kernel=kernel, inference=inference).fit(X, Y)
         assert_allclose(fit.predict_proba(NEW).sum(axis=1), 1.0, atol=1e-12)
@@ -119,14 +116,14 @@ def test_kernels_of_ours_and_of_scikit_learn(kernel: Any) -> None:
         assert np.all(std > 0.0)
 
 
-def test_a_kernel_that_is_none_everywhere_ends_where_it_is_one() -> None:
+def test_a_kernel_that_is_none_everywhere_ends_where_it_is_one():
     # exp(-sin^2) of distances in the plane is no covariance for most periods.
     flat = X[:, :1]
     fit = learning(kernel=ExpSineSquared(1.0, 20.0, periodicity_bounds=(0.5, 40.0))).fit(flat, Y)
     assert np.all(np.isfinite(fit.predict_proba(flat)))
 
 
-def test_restarts_are_never_worse() -> None:
+def test_restarts_are_never_worse():
     values = [
         learning(optimizer=LBFGS(k), inference="laplace").fit(X[:20], Y[:20]).log_marginal_likelihood_value_
         for k in range(3)
@@ -134,7 +131,7 @@ def test_restarts_are_never_worse() -> None:
     assert np.all(np.diff(values) > -1e-3)  # within a search the inference is that exact
 
 
-def test_the_bound_as_objective(model: GPOrdinalRegressor) -> None:
+def test_the_bound_as_objective(model):
     other = learning(evidence="bound").fit(X, Y)
     # Its gradient is that at a frozen posterior ([CG05] eq. 28): the end is near the highest bound, not at it.
     assert other.lower_bound_ >= model.lower_bound_ - 0.02
@@ -144,7 +141,7 @@ def test_the_bound_as_objective(model: GPOrdinalRegressor) -> None:
 
 @pytest.mark.parametrize("inference", ["ep", "laplace"])
 @pytest.mark.parametrize("kernel", [KERNEL, Linear([1.0, 0.5]) + RBF(1.3), "precomputed"], ids=str)
-def test_gradients_of_the_evidence(inference: str, kernel: Any, central_slope: Any) -> None:
+def test_gradients_of_the_evidence(inference, kernel, central_slope):
     rows = KERNEL(X) if kernel == "precomputed" else X
     fit = fixed(kernel=kernel, inference=inference).fit(rows, Y)
     theta = np.concatenate([[] if fit.kernel_ is None else fit.kernel_.theta, fit.likelihood_.theta])
@@ -159,15 +156,15 @@ def test_gradients_of_the_evidence(inference: str, kernel: Any, central_slope: A
 
 
 @pytest.fixture
-def central_slope() -> Any:
-    def slope(function: Any, step: float = 1e-2) -> float:
+def central_slope():
+    def slope(function, step=1e-2):
         far_left, left, right, far_right = (function(k * step) for k in (-2, -1, 1, 2))
         return (far_left - 8.0 * left + 8.0 * right - far_right) / (12.0 * step)
 
     return slope
 
 
-def test_evidence_at_the_fit_whatever_is_set_afterwards() -> None:
+def test_evidence_at_the_fit_whatever_is_set_afterwards():
     fit = fixed().fit(X, Y)
     wanted, latent = fit.log_marginal_likelihood_value_, fit.predict_latent(NEW)
     fit.set_params(inference="vb", n_max_exact=3, kernel="precomputed")
@@ -176,18 +173,18 @@ def test_evidence_at_the_fit_whatever_is_set_afterwards() -> None:
 
 
 @pytest.mark.parametrize("theta", [[0.0], np.zeros((2, 3)), [np.nan] * 6, [np.inf] * 6])
-def test_evidence_wants_one_number_a_parameter(theta: Any) -> None:
+def test_evidence_wants_one_number_a_parameter(theta):
     with pytest.raises(DataError, match=r"theta must be 6 finite numbers \(2 of the kernel, then 4\)"):
         fixed().fit(X, Y).log_marginal_likelihood(theta)
 
 
-def test_evidence_is_of_exact_inference() -> None:
+def test_evidence_is_of_exact_inference():
     with pytest.raises(DataError, match="Use lower_bound_"):
         fixed(inference="vb").fit(X, Y).log_marginal_likelihood()
 
 
 # ---------------------------------------------------------------------------------------------------------------- auto
-def test_auto_averages_over_families() -> None:
+def test_auto_averages_over_families():
     fit = GPOrdinalRegressor("auto", random_state=0).fit(X, Y)
     weights = [member.weight for member in fit.ensemble_]
     assert sum(weights) == pytest.approx(1.0)
@@ -200,7 +197,7 @@ def test_auto_averages_over_families() -> None:
     assert_allclose(scaled.predict_proba(NEW * [1e3, 1e-2] + [5.0, 0.0]), fit.predict_proba(NEW), atol=5e-3)
 
 
-def test_auto_chooses_the_inference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_chooses_the_inference(monkeypatch):
     assert fixed().fit(X, Y).inference_ == "ep"
     assert fixed().fit(X, Y, sample_weight=np.full(N, 0.5)).inference_ == "laplace"
     assert fixed(n_max_exact=N - 1).fit(X, Y).inference_ == "vb"
@@ -211,7 +208,7 @@ def test_auto_chooses_the_inference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- labels
-def test_strings_in_a_given_order() -> None:
+def test_strings_in_a_given_order():
     numbers, names = fixed().fit(X, Y), fixed(class_order=NAMES).fit(X, GRADES)
     assert names.classes_.tolist() == NAMES.tolist()
     assert names.predict_proba(NEW).tobytes() == numbers.predict_proba(NEW).tobytes()
@@ -220,17 +217,17 @@ def test_strings_in_a_given_order() -> None:
     assert names.score(X.tolist(), GRADES.tolist(), np.ones(N)) == numbers.score(X, Y)
 
 
-def test_booleans_are_two_levels() -> None:
+def test_booleans_are_two_levels():
     fit = fixed().fit(X, Y > 1)
     assert fit.classes_.tolist() == [False, True]
     assert fit.predict(NEW).dtype == bool
 
 
 @pytest.mark.parametrize("container", ["Categorical", "Series", "CategoricalIndex", "DataFrame"])
-def test_categories_of_pandas_are_the_levels(container: str) -> None:
+def test_categories_of_pandas_are_the_levels(container):
     pd = pytest.importorskip("pandas")
     levels = ["awful", *NAMES]  # the first does not occur
-    values: Any = pd.Categorical(GRADES, categories=levels, ordered=True)
+    values = pd.Categorical(GRADES, categories=levels, ordered=True)
     if container == "DataFrame":
         with pytest.warns(match="column-vector y"):
             fit = fixed().fit(X, pd.DataFrame({"grade": values}))
@@ -244,14 +241,14 @@ def test_categories_of_pandas_are_the_levels(container: str) -> None:
     assert fit.thresholds_.shape == (4,)
 
 
-def test_the_order_that_is_taken_for_few_names_is_said() -> None:
+def test_the_order_that_is_taken_for_few_names_is_said():
     with pytest.warns(DataWarning, match="low to high: 'good', 'poor'") as caught:
         fit = fixed().fit(X, np.where(Y > 1, "good", "poor"))
     assert caught[0].filename == __file__
     assert fit.classes_.tolist() == ["good", "poor"]
 
 
-def test_score_counts_levels_that_training_rows_lack() -> None:
+def test_score_counts_levels_that_training_rows_lack():
     fit = fixed().fit(X[Y != 2], Y[Y != 2])
     predicted = fit.predict(X, loss="absolute")
     assert fit.score(X, Y) == -np.mean(np.abs(predicted - Y))
@@ -265,7 +262,7 @@ def test_score_counts_levels_that_training_rows_lack() -> None:
     + [(options, [1, 2]) for options in ({"inference": "laplace"}, {"inference": "vb"}, {"kernel": "auto"})],
     ids=str,
 )
-def test_a_level_that_does_not_occur_keeps_its_place(options: dict[str, Any], missing: list[int]) -> None:
+def test_a_level_that_does_not_occur_keeps_its_place(options, missing):
     rows = ~np.isin(Y, missing)
     fit = learning(class_order=[0, 1, 2, 3], **options).fit(X[rows], Y[rows])
     p = fit.predict_proba(NEW)
@@ -288,7 +285,7 @@ def test_a_level_that_does_not_occur_keeps_its_place(options: dict[str, Any], mi
     weight=st.lists(st.integers(0, 3), min_size=N, max_size=N).filter(lambda w: len(set(Y[np.array(w) > 0])) > 1),
     inference=st.sampled_from(["ep", "laplace", "vb"]),
 )
-def test_a_weight_is_a_repetition(weight: list[int], inference: str) -> None:
+def test_a_weight_is_a_repetition(weight, inference):
     index = np.repeat(np.arange(N), weight)
     options = {"inference": inference, "class_order": range(4), "tol": 1e-9, "max_iter": 1000}
     weighted = fixed(**options).fit(X, Y, sample_weight=weight)
@@ -296,7 +293,7 @@ def test_a_weight_is_a_repetition(weight: list[int], inference: str) -> None:
     assert_same(weighted, repeated, atol=1e-5)
 
 
-def test_weights_of_a_half_twice_are_ones() -> None:
+def test_weights_of_a_half_twice_are_ones():
     halves = fixed().fit(np.vstack([X, X]), np.append(Y, Y), sample_weight=np.full(2 * N, 0.5))
     assert halves.inference_ == "ep"  # of equal rows with equal labels the weights add up
     assert_same(halves, fixed().fit(X, Y))
@@ -306,14 +303,14 @@ def test_weights_of_a_half_twice_are_ones() -> None:
     assert np.all(thirds.predict_latent(NEW, return_std=True)[1] > ones.predict_latent(NEW, return_std=True)[1])
 
 
-def test_ep_refuses_weights_below_one() -> None:
+def test_ep_refuses_weights_below_one():
     with pytest.raises(DataError, match=r"weights of 0 or at least 1.*or use Laplace"):
         fixed(inference="ep").fit(X, Y, sample_weight=np.full(N, 0.5))
 
 
 @examples(6)
 @given(seed=st.integers(0, 2**32 - 1), inference=st.sampled_from(["ep", "laplace", "vb", "svi"]))
-def test_rows_in_another_order_give_the_same_bits(seed: int, inference: str) -> None:
+def test_rows_in_another_order_give_the_same_bits(seed, inference):
     order = np.random.default_rng(seed).permutation(N)
     weight = 1.0 + np.arange(N) % 3
     options = {
@@ -328,7 +325,7 @@ def test_rows_in_another_order_give_the_same_bits(seed: int, inference: str) -> 
     assert first.lower_bound_ == second.lower_bound_
 
 
-def quietly(call: Any, *args: Any, **kwargs: Any) -> Any:
+def quietly(call, *args, **kwargs):
     import warnings
 
     with warnings.catch_warnings():
@@ -336,14 +333,14 @@ def quietly(call: Any, *args: Any, **kwargs: Any) -> Any:
         return call(*args, **kwargs)
 
 
-def test_answers_that_contradict_each_other() -> None:
+def test_answers_that_contradict_each_other():
     rows, labels = np.repeat(X[:5], 4, axis=0), np.tile([0, 1, 2, 3], 5)
     for inference in ("ep", "laplace", "vb"):
         fit = fixed(inference=inference).fit(rows, labels)
         assert_allclose(fit.predict_latent(rows), 0.0, atol=1e-5)
 
 
-def test_n_max_exact_and_memory_are_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_n_max_exact_and_memory_are_limits(monkeypatch):
     for inference in ("ep", "laplace"):
         with pytest.raises(DataError, match=r"n_max_exact=39 distinct rows at most; got 40.*raise n_max_exact"):
             fixed(inference=inference, n_max_exact=39).fit(X, Y)
@@ -356,7 +353,7 @@ def test_n_max_exact_and_memory_are_limits(monkeypatch: pytest.MonkeyPatch) -> N
 # --------------------------------------------------------------------------------------------------------- precomputed
 @pytest.mark.parametrize("inference", ["ep", "laplace"])
 @pytest.mark.parametrize("optimizer", [None, "l-bfgs-b"])
-def test_a_precomputed_covariance_is_that_of_the_kernel(inference: str, optimizer: str | None) -> None:
+def test_a_precomputed_covariance_is_that_of_the_kernel(inference, optimizer):
     kernel = RBF([1.2, 1.2], "fixed")
     options = {"inference": inference, "optimizer": optimizer}
     own, precomputed = (
@@ -370,7 +367,7 @@ def test_a_precomputed_covariance_is_that_of_the_kernel(inference: str, optimize
     assert not hasattr(precomputed, "feature_importances_")
 
 
-def test_a_precomputed_covariance_is_sliced_by_folds() -> None:
+def test_a_precomputed_covariance_is_sliced_by_folds():
     K = KERNEL(X)
     for method in ("predict_proba", "predict"):
         by_rows = cross_val_predict(fixed(), X, Y, cv=4, method=method)
@@ -380,7 +377,7 @@ def test_a_precomputed_covariance_is_sliced_by_folds() -> None:
     assert_allclose(scores, cross_val_score(fixed(), X, Y, cv=4, error_score="raise"))
 
 
-def test_rows_without_weight_leave_a_precomputed_covariance() -> None:
+def test_rows_without_weight_leave_a_precomputed_covariance():
     weight = np.where(np.arange(N) % 3, 1.0, 0.0)
     few, K = np.flatnonzero(weight), KERNEL(X)
     first = fixed(kernel="precomputed", class_order=range(4)).fit(K, Y, sample_weight=weight)
@@ -391,14 +388,14 @@ def test_rows_without_weight_leave_a_precomputed_covariance() -> None:
         first.predict(cross[:, few])
 
 
-def test_a_covariance_need_not_have_full_rank() -> None:
+def test_a_covariance_need_not_have_full_rank():
     K = X @ X.T
     fit, own = fixed(kernel="precomputed").fit(K, Y), fixed(kernel=Linear(1.0)).fit(X, Y)
     assert_allclose(fit.predict_latent(NEW @ X.T), own.predict_latent(NEW), atol=1e-6)
 
 
 # ---------------------------------------------------------------------------------------------------------- prediction
-def test_predictions_follow_from_the_probabilities(model: GPOrdinalRegressor) -> None:
+def test_predictions_follow_from_the_probabilities(model):
     p = model.predict_proba(NEW)
     assert p.shape == (9, 4)
     assert_array_equal(model.predict(NEW), model.classes_[p.argmax(axis=1)])
@@ -411,7 +408,7 @@ def test_predictions_follow_from_the_probabilities(model: GPOrdinalRegressor) ->
 
 @examples(30)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_the_median_minimises_the_expected_distance(seed: int) -> None:
+def test_the_median_minimises_the_expected_distance(seed):
     p = np.random.default_rng(seed).dirichlet(np.ones(4), 20)
     fit = fixed(class_order=NAMES).fit(X, GRADES)
     fit.predict_proba = lambda rows: p
@@ -421,20 +418,20 @@ def test_the_median_minimises_the_expected_distance(seed: int) -> None:
     assert_allclose(cost[np.arange(20), rank], cost.min(axis=1), atol=1e-12)
 
 
-def test_a_tie_of_the_median_is_the_lower_level() -> None:
+def test_a_tie_of_the_median_is_the_lower_level():
     fit = fixed().fit(X, Y > 1)
     fit.predict_proba = lambda rows: np.array([[0.5, 0.5], [0.5 - 1e-14, 0.5 + 1e-14], [0.4, 0.6]])
     assert fit.predict(None, loss="absolute").tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize("loss", ["squared", None, [], 1])
-def test_other_losses_are_refused(model: GPOrdinalRegressor, loss: Any) -> None:
+def test_other_losses_are_refused(model, loss):
     with pytest.raises(DataError, match="loss must be 'zero-one' or 'absolute'"):
         model.predict(NEW, loss=loss)
 
 
 @pytest.mark.parametrize("inference", ["ep", "laplace", "vb"])
-def test_the_latent_function_is_known_where_data_are(inference: str) -> None:
+def test_the_latent_function_is_known_where_data_are(inference):
     fit = fixed(inference=inference).fit(X, Y)
     far = np.full((1, 2), 1e3)
     mean, std = fit.predict_latent(np.vstack([X, far]), return_std=True)
@@ -445,7 +442,7 @@ def test_the_latent_function_is_known_where_data_are(inference: str) -> None:
     assert np.corrcoef(mean[:N], F)[0, 1] > 0.9
 
 
-def test_score_is_minus_the_mean_absolute_error_in_ranks(model: GPOrdinalRegressor) -> None:
+def test_score_is_minus_the_mean_absolute_error_in_ranks(model):
     off = np.abs(model.predict(X, loss="absolute") - Y)
     assert model.score(X, Y) == pytest.approx(-off.mean())
     weight = np.arange(N)
@@ -459,7 +456,7 @@ WIDE = np.column_stack([X, _rng.standard_normal((N, 3))])
 
 
 @pytest.mark.parametrize("kernel", ["ard", "linear-ard", RBF(np.ones(5)), Linear(np.ones(5))], ids=str)
-def test_relevance_finds_the_features(kernel: Any) -> None:
+def test_relevance_finds_the_features(kernel):
     fit = learning(kernel=kernel).fit(WIDE, Y)
     relevance = fit.relevance_
     assert relevance.shape == (5,)
@@ -468,20 +465,20 @@ def test_relevance_finds_the_features(kernel: Any) -> None:
     assert_array_equal(fit.feature_importances_, relevance)
 
 
-def test_a_relevance_that_says_nothing_about_labels_gives_a_warning() -> None:
+def test_a_relevance_that_says_nothing_about_labels_gives_a_warning():
     fit = learning(kernel="linear").fit(WIDE, Y)
     with pytest.warns(DataWarning, match="same scale for all features.* kernel='ard' learns"):
         assert fit.relevance_.min() > 0.0
 
 
-def test_linear_features_share_a_weight_variance_in_their_own_units() -> None:
+def test_linear_features_share_a_weight_variance_in_their_own_units():
     fit = learning(kernel="linear").fit(WIDE, Y)
     assert fit.kernel_.theta.size == 1
     scaled = learning(kernel="linear").fit(WIDE * [1e3, 1.0, 1e-2, 1.0, 1.0], Y)
     assert scaled.kernel_.theta == pytest.approx(fit.kernel_.theta, abs=1e-4)
 
 
-def test_relevance_of_a_linear_kernel_is_weight_variance_times_variance() -> None:
+def test_relevance_of_a_linear_kernel_is_weight_variance_times_variance():
     kernel = Linear([0.5, 2.0])
     both = np.column_stack([np.tile([-1.0, 1.0], N // 2), np.repeat([-3.0, 3.0], N // 2)])
     fit = fixed(kernel=kernel).fit(both + 1e-9 * X, Y)
@@ -489,14 +486,14 @@ def test_relevance_of_a_linear_kernel_is_weight_variance_times_variance() -> Non
 
 
 @pytest.mark.parametrize("inference", ["ep", "vb"])
-def test_a_feature_that_the_kernel_ignores(inference: str) -> None:
+def test_a_feature_that_the_kernel_ignores(inference):
     fit = fixed(kernel=RBF([1.0, 1e8]), inference=inference).fit(X, Y)
     assert fit.relevance_[0] > 0.1
     assert fit.relevance_[1] == pytest.approx(0.0, abs=1e-12)
 
 
 # --------------------------------------------------------------------------------------------------------- between fits
-def test_the_same_random_state_gives_the_same_bits() -> None:
+def test_the_same_random_state_gives_the_same_bits():
     options = {"inducing": Inducing(9, "kmeans"), "inference": SVI(15), "max_iter": 20}
     for seed in (0, np.random.RandomState(3), np.random.default_rng(3)):
         first, again = (
@@ -508,7 +505,7 @@ def test_the_same_random_state_gives_the_same_bits() -> None:
 
 
 @pytest.mark.parametrize("inference", ["ep", "vb"])
-def test_warm_start_resumes(inference: str) -> None:
+def test_warm_start_resumes(inference):
     model = learning(warm_start=True, inference=inference).fit(X, Y)
     cold = len(learning(inference=inference).fit(X, Y).lower_bounds_)
     first = model.lower_bound_
@@ -521,7 +518,7 @@ def test_warm_start_resumes(inference: str) -> None:
 @pytest.mark.parametrize(
     ("kernel", "inference"), [(None, "vb"), ("auto", "laplace"), ("ard", "laplace"), ("ard", "vb")], ids=str
 )
-def test_warm_start_with_other_data_still_fits(kernel: Any, inference: str) -> None:
+def test_warm_start_with_other_data_still_fits(kernel, inference):
     model = learning(kernel=kernel, warm_start=True, inference=inference).fit(X[:20], Y[:20])
     assert model.fit(X[15:], Y[15:]).score(X, Y) > -0.7
     wide = np.column_stack([X, F])
@@ -532,19 +529,19 @@ def test_warm_start_with_other_data_still_fits(kernel: Any, inference: str) -> N
     assert np.all(np.isfinite(model.predict_proba(NEW[:, :1])))
 
 
-def test_warm_start_with_auto_keeps_the_priors() -> None:
+def test_warm_start_with_auto_keeps_the_priors():
     model = GPOrdinalRegressor("auto", warm_start=True, random_state=0).fit(X[:20], Y[:20])
     first = model.predict_proba(NEW)
     assert_array_equal(model.fit(X[:20], Y[:20]).predict_proba(NEW), first)
 
 
-def test_a_second_fit_forgets_the_first() -> None:
+def test_a_second_fit_forgets_the_first():
     model = fixed().fit(X, 3 - Y)
     assert model.fit(X, Y).predict_proba(NEW).tobytes() == clone(model).fit(X, Y).predict_proba(NEW).tobytes()
 
 
 @pytest.mark.parametrize("inference", ["ep", "laplace", "vb", "svi"])
-def test_not_converged_is_a_warning(inference: str) -> None:
+def test_not_converged_is_a_warning(inference):
     with pytest.warns(ConvergenceWarning, match=r"GPOrdinalRegressor did not converge in 1 iterations") as caught:
         model = fixed(inference=SVI(10) if inference == "svi" else inference, max_iter=1).fit(X, Y)
     assert caught[0].filename == __file__
@@ -555,7 +552,7 @@ def test_not_converged_is_a_warning(inference: str) -> None:
         model.partial_fit(X, Y)
 
 
-def test_verbose_prints_a_line_an_evaluation_or_a_pass(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_prints_a_line_an_evaluation_or_a_pass(capsys):
     model = learning(verbose=1).fit(X[:15], Y[:15])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(model.lower_bounds_) > 1

@@ -1,9 +1,6 @@
 """Which precomputed covariances are taken, and where searches through inducing points start."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +17,8 @@ ROOT = np.linalg.qr(RNG.standard_normal((6, 6)))[0]
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
-def test_rounding_errors_of_a_covariance_are_in_its_own_units(scale: float) -> None:
-    def covariance(lowest: float) -> np.ndarray:
+def test_rounding_errors_of_a_covariance_are_in_its_own_units(scale):
+    def covariance(lowest):
         K = (ROOT * [lowest, 1.0, 1.0, 1.0, 2.0, 2.0]) @ ROOT.T
         return scale * 0.5 * (K + K.T)
 
@@ -43,21 +40,19 @@ def test_rounding_errors_of_a_covariance_are_in_its_own_units(scale: float) -> N
         check_covariance(covariance(1.0)[:, :5])
 
 
-def test_inducing_points_are_chosen_in_length_scales_where_a_kernel_has_finite_ones(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    scales: list[Any] = []
+def test_inducing_points_are_chosen_in_length_scales_where_a_kernel_has_finite_ones(monkeypatch):
+    scales = []
     monkeypatch.setattr(fit.inducing, "choose", lambda *args, **_: scales.append(args[4]))
-    data: Any = SimpleNamespace(X=np.zeros((3, 2)))
-    config: Any = SimpleNamespace(n_inducing=2, inducing="random")
+    data = SimpleNamespace(X=np.zeros((3, 2)))
+    config = SimpleNamespace(n_inducing=2, inducing="random")
     for kernel in (RBF(2.0), RBF([1.0, 3.0]), RBF([1.0, np.inf]), ConstantKernel(2.0) * RBF(1.0), None):
         fit._choose_points(data, kernel, config, RNG)
     assert scales == [2.0, [1.0, 3.0], None, None, None]
 
 
 @pytest.mark.parametrize("method", ["ep", "laplace"])
-def test_an_inference_starts_at_the_last_that_converged(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    starts: list[Any] = []
+def test_an_inference_starts_at_the_last_that_converged(method, monkeypatch):
+    starts = []
     name = "laplace" if method == "laplace" else "expectation_propagation"
     infer = getattr(evidence, name)
     monkeypatch.setattr(evidence, name, lambda *args, **kw: starts.append(args[4]) or infer(*args, **kw))

@@ -1,9 +1,5 @@
 """Weights of kernel families: evidences that Laplace's method has exactly, priors, and which families are kept."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -26,26 +22,26 @@ Y = np.arange(4.0)
 class Quadratic:
     """An evidence that is quadratic in the kernel's theta and log noise, whatever the thresholds are."""
 
-    def __init__(self, peak: np.ndarray, precision: np.ndarray) -> None:
+    def __init__(self, peak, precision):
         self.peak, self.precision = peak, precision
 
-    def __call__(self, kernel: Any, likelihood: OrdinalProbit) -> EvidenceValue:
+    def __call__(self, kernel, likelihood):
         off = np.append(kernel.theta, likelihood.theta[0]) - self.peak
         slope = -self.precision @ off
         in_likelihood = np.append(slope[-1], np.zeros(likelihood.n_levels - 1))
         return EvidenceValue(float(0.5 * off @ slope), slope[:-1], in_likelihood, converged=True)
 
 
-def normals(space: HyperparameterSpace) -> list[tuple[int, float, float]]:
+def normals(space):
     """Return place, mean and standard deviation of the priors of single hyper-parameters."""
     return [(int(np.argmax(prior.weights)), prior.mean, prior.sd) for prior in space.priors]
 
 
-def fit_of(evidence: float) -> FamilyFit:
+def fit_of(evidence):
     return FamilyFit(evidence, RBF(1.0), PROBIT, [], HyperparameterSpace(RBF(1.0), PROBIT))
 
 
-def test_the_evidence_of_a_family_is_the_integral_over_its_hyper_parameters() -> None:
+def test_the_evidence_of_a_family_is_the_integral_over_its_hyper_parameters():
     A = np.array([[3.0, 0.5, 0.2], [0.5, 2.0, -0.4], [0.2, -0.4, 4.0]])
     W = np.array([[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]) / [[1.0], [0.6], [1.5]]
     sds, means = np.array([1.0, 0.6, 1.5]), np.array([0.3, -0.2, -1.0])
@@ -55,7 +51,7 @@ def test_the_evidence_of_a_family_is_the_integral_over_its_hyper_parameters() ->
     covariance = np.linalg.inv(A)
     at = multivariate_normal(np.linalg.solve(W, means / sds), covariance + np.linalg.inv(W.T @ W))
 
-    def integral(peak: np.ndarray) -> float:
+    def integral(peak):
         """Of exp(-(t - peak)^T A (t - peak) / 2) under the prior."""
         return float(at.logpdf(peak) + 0.5 * np.linalg.slogdet(2.0 * np.pi * covariance)[1])
 
@@ -70,7 +66,7 @@ def test_the_evidence_of_a_family_is_the_integral_over_its_hyper_parameters() ->
     assert len(further.trace) > len(fit.trace)
 
 
-def test_a_direction_without_information_is_ten_e_folds_wide() -> None:
+def test_a_direction_without_information_is_ten_e_folds_wide():
     flat = Quadratic(np.zeros(2), np.diag([0.0, 4.0]))
     priors = NormalPrior(np.eye(5)[0], 0.0, 1e6), NormalPrior(np.eye(5)[1], 0.0, 1.0)
     fit = families._fit_family(flat, HyperparameterSpace(RBF(1.0), PROBIT, None, priors), Y)
@@ -78,7 +74,7 @@ def test_a_direction_without_information_is_ten_e_folds_wide() -> None:
     assert fit.occam == pytest.approx(np.log(10.0 / 1e6 / np.sqrt(5.0)), abs=1e-6)
 
 
-def test_priors_of_the_families() -> None:
+def test_priors_of_the_families():
     smooth = families._one_scale_space(families.stationary(1.5, SCALE), PROBIT)
     centre = 0.5 + np.log(np.sqrt(3.0) * SCALE)
     assert_allclose(normals(smooth), [(0, centre[0], 1.0), (3, -1.0, 1.5)])
@@ -102,7 +98,7 @@ def test_priors_of_the_families() -> None:
     assert normals(logit)[1][1] == pytest.approx(-1.0 - np.log(1.7))  # a logistic scale of 1 is a noise of 1.7
 
 
-def test_families_of_small_weight_are_left_out_and_the_others_share_it() -> None:
+def test_families_of_small_weight_are_left_out_and_the_others_share_it():
     evidences = np.log([0.2, 0.5, 0.019, 0.281]) - 700.0
     kept = families._weigh([fit_of(e) for e in evidences], 0.02)
     assert_allclose([fit.weight for fit in kept], np.array([0.5, 0.281, 0.2]) / 0.981)
@@ -111,12 +107,12 @@ def test_families_of_small_weight_are_left_out_and_the_others_share_it() -> None
 
 
 @pytest.mark.parametrize(("behind", "searched"), [(2.9, True), (3.1, False)])
-def test_another_likelihood_is_searched_unless_its_start_is_hopeless(behind: float, searched: bool) -> None:
+def test_another_likelihood_is_searched_unless_its_start_is_hopeless(behind, searched):
     noise = NormalPrior(np.eye(5)[1], -1.0, 1.5)
     space = HyperparameterSpace(RBF(1.0), PROBIT, None, (noise,))
     calls = []
 
-    def evidence(kernel: Any, likelihood: OrdinalProbit) -> EvidenceValue:
+    def evidence(kernel, likelihood):
         calls.append(likelihood)
         off = kernel.theta[0] - 0.2
         return EvidenceValue(0.04 - behind - off * off, np.array([-2.0 * off]), np.zeros(4), converged=True)
@@ -129,7 +125,7 @@ def test_another_likelihood_is_searched_unless_its_start_is_hopeless(behind: flo
     assert other.space.priors[0].mean == pytest.approx(-1.0 - np.log(1.7))
 
 
-def test_the_prior_of_a_level_that_does_not_occur_has_its_width_at_the_start() -> None:
+def test_the_prior_of_a_level_that_does_not_occur_has_its_width_at_the_start():
     space = HyperparameterSpace(RBF(1.0), PROBIT)
     (prior,) = families.with_absent_levels(space, np.array([0.0, 1.0, 3.0])).priors
     assert (int(np.argmax(prior.weights)), prior.sd) == (4, 1.0)
@@ -137,8 +133,8 @@ def test_the_prior_of_a_level_that_does_not_occur_has_its_width_at_the_start() -
 
 
 @pytest.mark.parametrize(("n_features", "single"), [(1, False), (2, True), (256, True), (257, False)])
-def test_single_length_scales_are_tried_for_2_to_256_features(n_features: int, single: bool) -> None:
-    def no_information(kernel: Any, likelihood: OrdinalProbit) -> EvidenceValue:
+def test_single_length_scales_are_tried_for_2_to_256_features(n_features, single):
+    def no_information(kernel, likelihood):
         return EvidenceValue(0.0, np.zeros(kernel.theta.size), np.zeros(4), converged=True)
 
     X = np.random.default_rng(0).normal(size=(9, n_features))
@@ -152,13 +148,13 @@ def test_single_length_scales_are_tried_for_2_to_256_features(n_features: int, s
     assert fits[0].evidence - fits[4].evidence == pytest.approx(1.0, abs=1e-6)
 
 
-def test_single_length_scales_start_half_way_to_those_of_few_rows() -> None:
+def test_single_length_scales_start_half_way_to_those_of_few_rows():
     kernel, scale = RBF([2.0, 3.0]), np.array([2.0, 3.0])
     best = FamilyFit(0.0, kernel, PROBIT, [], HyperparameterSpace(kernel, PROBIT))
     starts = []
 
     class More(Quadratic):
-        def __call__(self, kernel: Any, likelihood: OrdinalProbit) -> EvidenceValue:
+        def __call__(self, kernel, likelihood):
             starts.append(kernel.theta)
             return super().__call__(kernel, likelihood)
 

@@ -1,7 +1,5 @@
 """The steps of an ordinal fit: the sample of the search, and inducing points of an earlier fit."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Features added one at a time: what they add to the evidence, and that the ones that matter are found."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

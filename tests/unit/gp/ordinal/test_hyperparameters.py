@@ -1,9 +1,5 @@
 """Hyper-parameters of ordinal models: what a search is free to move, priors, and which kernels it prefers."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -41,11 +37,11 @@ KERNELS = [
 ]
 
 
-def space(kernel: Any, group: Any = None, priors: tuple[NormalPrior, ...] = ()) -> HyperparameterSpace:
+def space(kernel, group=None, priors=()):
     return HyperparameterSpace(kernel, LIKELIHOOD, None if group is None else np.array(group), priors)
 
 
-def slope(function: Any, at: np.ndarray, h: float = 1e-2) -> np.ndarray:
+def slope(function, at, h=1e-2):
     out = []
     for unit in h * np.eye(at.size):
         values = [function(at + k * unit) for k in (-2, -1, 1, 2)]
@@ -55,7 +51,7 @@ def slope(function: Any, at: np.ndarray, h: float = 1e-2) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------------------------------- the spaces
 @pytest.mark.parametrize(("kernel", "group"), KERNELS, ids=str)
-def test_the_start_is_what_was_given(kernel: Any, group: Any) -> None:
+def test_the_start_is_what_was_given(kernel, group):
     hyper = space(kernel, group)
     there, likelihood = hyper.evaluate(hyper.start)
     assert_allclose(there.theta, kernel.theta)
@@ -68,7 +64,7 @@ def test_the_start_is_what_was_given(kernel: Any, group: Any) -> None:
     )  # thresholds stay for restarts
 
 
-def test_tied_parameters_move_together_and_keep_all_bounds() -> None:
+def test_tied_parameters_move_together_and_keep_all_bounds():
     kernel = RBF([1.0, 2.0], [(0.1, 10.0), (1.0, 4.0)])
     hyper = space(kernel, [0, 0])
     assert hyper.n_kernel == 1
@@ -77,7 +73,7 @@ def test_tied_parameters_move_together_and_keep_all_bounds() -> None:
     assert_allclose(hyper.bounds[0], np.log([0.5, 2.0]))  # those of the second
 
 
-def test_without_a_kernel_there_are_noise_and_thresholds() -> None:
+def test_without_a_kernel_there_are_noise_and_thresholds():
     hyper = space(None)
     assert hyper.n_kernel == 0
     assert hyper.start.shape == (4,)
@@ -85,7 +81,7 @@ def test_without_a_kernel_there_are_noise_and_thresholds() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_priors_are_normal_densities(seed: int) -> None:
+def test_priors_are_normal_densities(seed):
     rng = np.random.default_rng(seed)
     priors = tuple(NormalPrior(rng.normal(size=6), rng.normal(), np.exp(rng.normal())) for _ in range(3))
     hyper, theta = space(RBF([1.0, 2.0]), priors=priors), rng.normal(size=6)
@@ -97,11 +93,11 @@ def test_priors_are_normal_densities(seed: int) -> None:
 
 @pytest.mark.parametrize("method", ["ep", "laplace", "vb"])
 @pytest.mark.parametrize(("kernel", "group"), KERNELS, ids=str)
-def test_gradients_of_the_objective(method: str, kernel: Any, group: Any) -> None:
+def test_gradients_of_the_objective(method, kernel, group):
     size = kernel.theta.size + 4
     priors = (NormalPrior(np.cos(np.arange(size)), 0.3, 0.8), NormalPrior(np.ones(size), -1.0, 2.0))
     hyper = space(kernel, group, priors)
-    evidence: Any = ExactEvidence(DATA, method, tol=1e-9)
+    evidence = ExactEvidence(DATA, method, tol=1e-9)
     if method == "vb":
         evidence = SparseEvidence(DATA, X[:8], points_are_rows=False, schedule=Schedule(tol=1e-9, max_iter=500))
     objective = LogPosterior(evidence, hyper)
@@ -113,23 +109,23 @@ def test_gradients_of_the_objective(method: str, kernel: Any, group: Any) -> Non
     assert objective.best == max(objective.trace)
 
 
-def test_the_bound_of_the_paper_is_below_the_evidence() -> None:
+def test_the_bound_of_the_paper_is_below_the_evidence():
     for kernel, _ in KERNELS:
         ep, bound = (ExactEvidence(DATA, "ep", bound=b)(kernel, LIKELIHOOD).value for b in (False, True))
         assert bound < ep
 
 
-def test_values_are_reported() -> None:
-    values: list[float] = []
+def test_values_are_reported():
+    values = []
     evidence = ExactEvidence(DATA, "laplace", on_value=values.append)
     result = evidence(RBF(1.0), LIKELIHOOD)
     assert values == [result.value]
 
 
-def test_a_point_without_covariance_is_no_end_of_the_search() -> None:
+def test_a_point_without_covariance_is_no_end_of_the_search():
     calls = []
 
-    def evidence(kernel: Any, likelihood: OrdinalProbit) -> EvidenceValue:
+    def evidence(kernel, likelihood):
         calls.append(kernel.theta[0])
         if kernel.theta[0] > 1.0:
             raise NotPositiveDefiniteError("K")
@@ -143,10 +139,10 @@ def test_a_point_without_covariance_is_no_end_of_the_search() -> None:
         search(LogPosterior(evidence, space(RBF(10.0))))
 
 
-def test_a_search_among_values_without_convergence_ends() -> None:
+def test_a_search_among_values_without_convergence_ends():
     rng = np.random.default_rng(0)
 
-    def evidence(kernel: Any, likelihood: OrdinalProbit) -> EvidenceValue:
+    def evidence(kernel, likelihood):
         return EvidenceValue(float(rng.normal()), rng.normal(size=1), np.zeros(4), converged=False)
 
     objective = LogPosterior(evidence, space(RBF(1.0)))
@@ -157,7 +153,7 @@ def test_a_search_among_values_without_convergence_ends() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_value_that_is_not_finite_is_a_failure(bad: float) -> None:
+def test_a_value_that_is_not_finite_is_a_failure(bad):
     objective = LogPosterior(
         lambda kernel, likelihood: EvidenceValue(bad, np.zeros(1), np.zeros(4), True), space(RBF(1.0))
     )
@@ -167,7 +163,7 @@ def test_a_value_that_is_not_finite_is_a_failure(bad: float) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------- absent levels
-def test_levels_that_all_occur_need_no_prior() -> None:
+def test_levels_that_all_occur_need_no_prior():
     hyper = space(RBF(1.0))
     assert with_absent_levels(hyper, Y) is hyper
 
@@ -177,7 +173,7 @@ def test_levels_that_all_occur_need_no_prior() -> None:
     [([0, 2, 3], [1]), ([0, 3], [1, 2]), ([0, 1, 2], [2]), ([1, 2, 3], [1]), ([1, 2], [1, 2]), ([0, 1], [1, 2])],
     ids=str,
 )
-def test_widths_of_levels_without_both_ends_have_a_prior(y: list[int], undetermined: list[int]) -> None:
+def test_widths_of_levels_without_both_ends_have_a_prior(y, undetermined):
     hyper = with_absent_levels(space(RBF(1.0)), np.array(y, dtype=float))
     places = sorted(int(np.flatnonzero(prior.weights)[0]) for prior in hyper.priors)
     assert places == [
@@ -189,7 +185,7 @@ def test_widths_of_levels_without_both_ends_have_a_prior(y: list[int], undetermi
 
 @examples(5)
 @given(seed=st.integers(0, 2**32 - 1), inference=st.sampled_from(["ep", "laplace"]))
-def test_absent_levels_keep_their_place(seed: int, inference: str) -> None:
+def test_absent_levels_keep_their_place(seed, inference):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(20, 1))
     chosen = rng.permutation(6)[:3]
@@ -209,7 +205,7 @@ def test_absent_levels_keep_their_place(seed: int, inference: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ families
-def draw(truth: str, seed: int, n: int = 90, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
+def draw(truth, seed, n=90, d=4):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(n, d))
     if truth == "linear":
@@ -222,7 +218,7 @@ def draw(truth: str, seed: int, n: int = 90, d: int = 4) -> tuple[np.ndarray, np
     return rows, np.digitize(f, np.quantile(f, [0.2, 0.4, 0.6, 0.8])).astype(float)
 
 
-def preferred(truth: str, seed: int) -> Any:
+def preferred(truth, seed):
     rows, y = draw(truth, seed)
     evidence = ExactEvidence(OrdinalData(rows, y, np.ones(y.size)), "laplace", tol=1e-3)
     fits = weigh_families(SearchRows(evidence, rows, y), None, OrdinalProbit.start(y, 5), ())
@@ -232,7 +228,7 @@ def preferred(truth: str, seed: int) -> Any:
     return fits[0].kernel
 
 
-def irrelevant_is_longer(kernel: Any) -> bool:
+def irrelevant_is_longer(kernel):
     length = np.asarray(getattr(kernel, "length_scale", np.ones(4)))
     return np.log(length[2:].mean() / length[:2].mean()) > 0.5
 
@@ -247,12 +243,12 @@ def irrelevant_is_longer(kernel: Any) -> bool:
     ],
     ids=["linear", "rough", "ard"],
 )
-def test_the_truth_is_found(truth: str, found: Any, seeds: Any) -> None:
+def test_the_truth_is_found(truth, found, seeds):
     assert sum(found(preferred(truth, seed)) for seed in seeds) > len(seeds) / 2
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-def test_features_far_from_0_have_no_linear_kernel(convert) -> None:
+def test_features_far_from_0_have_no_linear_kernel(convert):
     rows, y = draw("smooth", 0, n=25, d=2)
     assert type(named_kernel("linear-ard", convert(rows + 1e4), np.random.default_rng(0))) is Linear
     far = convert(np.column_stack([rows[:, 0], rows[:, 1] + 3e5, np.full(25, 1e12)]))  # a constant is not far
@@ -264,12 +260,12 @@ def test_features_far_from_0_have_no_linear_kernel(convert) -> None:
     assert "Linear" not in str([fit.kernel for fit in families])
 
 
-def test_more_rows_choose_another_family_and_go_on_with_its_search() -> None:
+def test_more_rows_choose_another_family_and_go_on_with_its_search():
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(90, 2))
     y = np.digitize(np.sin(4.0 * rows[:, 0]) + 0.1 * rng.normal(size=90), [-0.5, 0.5]).astype(float)
 
-    def of(n: int) -> SearchRows:
+    def of(n):
         data = OrdinalData(rows[:n], y[:n], np.ones(n))
         return SearchRows(ExactEvidence(data, "ep", tol=1e-3), rows[:n], y[:n])
 
@@ -283,7 +279,7 @@ def test_more_rows_choose_another_family_and_go_on_with_its_search() -> None:
     assert sum(fit.weight for fit in more) == pytest.approx(1.0)
 
 
-def test_the_evidence_tells_labels_at_random_from_noise() -> None:
+def test_the_evidence_tells_labels_at_random_from_noise():
     rng = np.random.default_rng(0)
     rows = rng.uniform(-2.0, 2.0, (150, 1))
     y = np.digitize(rows[:, 0], [-0.7, 0.6]).astype(float)
@@ -295,7 +291,7 @@ def test_the_evidence_tells_labels_at_random_from_noise() -> None:
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-def test_rare_categories_are_as_far_from_others_as_frequent_ones(convert) -> None:
+def test_rare_categories_are_as_far_from_others_as_frequent_ones(convert):
     rng = np.random.default_rng(0)
     X = np.column_stack([np.arange(100) < 2, np.arange(100) < 50, np.zeros(100), rng.normal(size=100)]).astype(float)
     scale = feature_scales(convert(X))
@@ -303,7 +299,7 @@ def test_rare_categories_are_as_far_from_others_as_frequent_ones(convert) -> Non
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-def test_a_constant_column_does_not_move_the_default_kernel(convert) -> None:
+def test_a_constant_column_does_not_move_the_default_kernel(convert):
     X = 1e-3 * np.random.default_rng(0).normal(size=(50, 3))
     wider = np.column_stack([X, np.full(50, 0.1)])
     start = default_kernel(X, np.random.default_rng(0))
@@ -311,17 +307,17 @@ def test_a_constant_column_does_not_move_the_default_kernel(convert) -> None:
     assert default_kernel(np.ones((5, 2)), np.random.default_rng(0)).length_scale == 1.0
 
 
-def test_limits_of_a_search() -> None:
+def test_limits_of_a_search():
     hyper = HyperparameterSpace(RBF(1.0, (0.5, 8.0)), LIKELIHOOD)
     wanted = np.log([[0.5, 8.0], [1e-3, 1e2], [np.exp(-100.0), np.exp(100.0)], [1e-4, 1e2], [1e-4, 1e2]])
     assert_allclose(hyper.bounds, wanted)
     assert_allclose(hyper.restart_box - hyper.start[:, None], np.array([1.5, 1.5, 0, 0, 0])[:, None] * [-1.0, 1.0])
 
 
-def test_families_at_more_rows_are_evaluated_and_the_best_is_searched_on() -> None:
-    calls: list[Any] = []
+def test_families_at_more_rows_are_evaluated_and_the_best_is_searched_on():
+    calls = []
 
-    def evidence(kernel: Any, likelihood: OrdinalProbit) -> EvidenceValue:
+    def evidence(kernel, likelihood):
         calls.append(kernel)
         off = kernel.theta - 0.3
         return EvidenceValue(-float(off @ off), -2.0 * off, np.zeros(4), converged=True)

@@ -1,9 +1,5 @@
 """`GPOrdinalRegressor.partial_fit`: parts of the data, one after the other."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,7 +12,7 @@ from skpref.gp.posterior import SparseLatent
 from tests.unit.gp.ordinal.test_estimator import NEW, N, X, Y, fixed, learning
 
 
-def test_parts_are_the_whole() -> None:
+def test_parts_are_the_whole():
     options = {"kernel": RBF(1.2, "fixed"), "tol": 1e-6, "max_iter": 2000, "inference": "vb"}
     whole = learning(**options).fit(X, Y)
     for sizes in ([20], [15, 16]):
@@ -27,7 +23,7 @@ def test_parts_are_the_whole() -> None:
         assert parts.lower_bound_ == pytest.approx(whole.lower_bound_, abs=1e-3)
 
 
-def test_parts_in_another_order_and_weights() -> None:
+def test_parts_in_another_order_and_weights():
     weight = 1.0 + np.arange(N) % 2
     first = fixed(class_order=range(4), inference="vb", tol=1e-9, max_iter=1000)
     second = clone(first).partial_fit(X[30:], Y[30:], sample_weight=weight[30:])
@@ -40,7 +36,7 @@ def test_parts_in_another_order_and_weights() -> None:
 @pytest.mark.parametrize(
     ("kernel", "first"), [(None, "fit"), ("auto", "fit"), ("ard", "partial_fit"), (RBF([1.0, 1.0]), "fit")], ids=str
 )
-def test_the_kernel_stays_and_noise_and_posterior_move(kernel: Any, first: str) -> None:
+def test_the_kernel_stays_and_noise_and_posterior_move(kernel, first):
     model = learning(kernel=kernel, class_order=range(4))
     getattr(model, first)(X[:20], Y[:20])
     theta, noise = model.kernel_.theta.copy(), model.noise_
@@ -52,7 +48,7 @@ def test_the_kernel_stays_and_noise_and_posterior_move(kernel: Any, first: str) 
     assert model.score(X, Y) > -0.5
 
 
-def test_inducing_points_stay_once_they_are_all_there() -> None:
+def test_inducing_points_stay_once_they_are_all_there():
     model = fixed(inducing=12, class_order=range(4)).partial_fit(X[:10], Y[:10])
     assert model.posterior_.basis.points.shape[0] == 10
     model.partial_fit(X[10:20], Y[10:20])
@@ -61,14 +57,14 @@ def test_inducing_points_stay_once_they_are_all_there() -> None:
     assert_array_equal(model.partial_fit(X[20:], Y[20:]).posterior_.basis.points, points)
 
 
-def test_a_part_may_hold_one_level() -> None:
+def test_a_part_may_hold_one_level():
     model = fixed(inference="vb").partial_fit(X[:20], Y[:20], classes=[0, 1, 2, 3])
     before = model.predict_latent(X[20:])
     model.partial_fit(X[20:], np.full(20, 3))
     assert np.all(model.predict_latent(X[20:]) > before)
 
 
-def test_parts_of_other_models_are_refused() -> None:
+def test_parts_of_other_models_are_refused():
     model = fixed().partial_fit(X[:20], Y[:20], classes=range(5))
     assert model.predict_proba(NEW).shape == (9, 5)
     model.partial_fit(X[20:], Y[20:], classes=range(5))
@@ -83,7 +79,7 @@ def test_parts_of_other_models_are_refused() -> None:
         fixed(kernel="precomputed").partial_fit(X @ X.T, Y)
 
 
-def test_a_first_part_may_hold_one_level_where_classes_says_which_there_are() -> None:
+def test_a_first_part_may_hold_one_level_where_classes_says_which_there_are():
     options = {"kernel": RBF(1.2, "fixed"), "tol": 1e-6, "max_iter": 2000, "inference": "vb"}
     whole = learning(**options).fit(X, Y)
     parts = learning(**options)
@@ -99,6 +95,6 @@ def test_a_first_part_may_hold_one_level_where_classes_says_which_there_are() ->
         learning(**options).fit(X[lowest], Y[lowest])
 
 
-def test_a_compound_kernel_is_refused() -> None:
+def test_a_compound_kernel_is_refused():
     with pytest.raises(DataError, match=r"CompoundKernel .*Add or multiply"):
         GPOrdinalRegressor(kernel=CompoundKernel([RBF(), RBF()])).fit(X, Y)

@@ -1,7 +1,5 @@
 """Fits of comparisons that are interrupted and resume from a checkpoint, to the same bits."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
@@ -172,7 +170,6 @@ def test_a_resumed_fit_may_have_more_passes(monkeypatch, tmp_path):
 @pytest.mark.parametrize("crowd", [False, True], ids=["pairs", "crowd"])
 def test_a_fit_to_files_resumes_to_the_same_bits(crowd, monkeypatch, tmp_path):
     pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
     X, y = rows(n_users=8 if crowd else 0)
     names = ["user", "left", "right"][-X.shape[1] :]
     (tmp_path / "rows").mkdir()

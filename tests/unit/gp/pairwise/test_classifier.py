@@ -1,9 +1,5 @@
 """GPPLClassifier: ids of any kind, features and offsets, ties, order effect, utilities."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -16,9 +12,6 @@ from skpref import SVI, Gamma, GPPLClassifier, GPPLRegressor, Table, load, save
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.pairwise.fit import NAMED_KERNELS
 from skpref.kernels import ProductMatern, median_length_scales
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _rng = np.random.default_rng(8)
 N, P = 14, 160
@@ -33,22 +26,22 @@ NAMED = [[NAMES[a], NAMES[b]] for a, b in PAIRS]
 TABLE = Table(FEATURES, ids=NAMES)
 
 
-def quick(items: Any = None, **options: Any) -> GPPLClassifier:
+def quick(items=None, **options):
     return GPPLClassifier(items, **{"optimizer": None, "random_state": 0, **options})
 
 
 @pytest.fixture(scope="module")
-def ids() -> GPPLClassifier:
+def ids():
     return quick().fit(NAMED, Y)
 
 
 @pytest.fixture(scope="module")
-def table() -> GPPLClassifier:
+def table():
     return quick(TABLE).fit(NAMED, Y)
 
 
 @pytest.mark.parametrize("name", sorted(NAMED_KERNELS))
-def test_a_kernel_by_name_learns_its_length_scales(name: str) -> None:
+def test_a_kernel_by_name_learns_its_length_scales(name):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 2)) * [1.0, 50.0]
     pairs = np.array([rng.choice(20, 2, replace=False) for _ in range(80)])
@@ -65,7 +58,7 @@ def test_a_kernel_by_name_learns_its_length_scales(name: str) -> None:
     assert fixed.kernel_.length_scale == pytest.approx(wide * median_length_scales(X, np.random.default_rng(0)))
 
 
-def test_what_a_fit_leaves(ids: GPPLClassifier, table: GPPLClassifier) -> None:
+def test_what_a_fit_leaves(ids, table):
     for model in (ids, table):
         assert model.classes_.tolist() == [0, 1]
         assert sorted(model.item_ids_) == sorted(NAMES[:-2])
@@ -83,7 +76,7 @@ def test_what_a_fit_leaves(ids: GPPLClassifier, table: GPPLClassifier) -> None:
 # ------------------------------------------------------------------------------------------------------------------ ids
 
 
-def test_row_64_a_frame_of_strings_and_integers() -> None:
+def test_row_64_a_frame_of_strings_and_integers():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"left": [1, 2, 3, 1], "right": [2.0, 3.0, 1.0, 3.0]})
     model = quick().fit(frame, [1, 1, 0, 1])
@@ -102,7 +95,7 @@ def test_row_64_a_frame_of_strings_and_integers() -> None:
 WORDS = np.where(Y == 1, "left", "right")
 
 
-def test_without_labels_the_left_item_won() -> None:
+def test_without_labels_the_left_item_won():
     model = quick().fit(NAMED)
     np.testing.assert_array_equal(
         model.predict_proba(NAMED), quick().fit(NAMED, np.ones(len(NAMED))).predict_proba(NAMED)
@@ -112,13 +105,13 @@ def test_without_labels_the_left_item_won() -> None:
 
 
 @pytest.mark.parametrize("y", [np.ones(len(NAMED)), np.zeros(len(NAMED)), ["left"] * len(NAMED), None], ids=str)
-def test_row_66_an_order_effect_needs_the_side_shown_first(y: Any) -> None:
+def test_row_66_an_order_effect_needs_the_side_shown_first(y):
     with pytest.raises(ValueError, match="Say which side was shown first"):
         quick(order_effect=True).fit(NAMED, y)
     quick(order_effect=True).fit(NAMED, np.full(len(NAMED), 0.5))
 
 
-def test_row_67_words_and_booleans_are_answered_in_kind() -> None:
+def test_row_67_words_and_booleans_are_answered_in_kind():
     plain = quick().fit(NAMED, Y)
     for y, classes, order in (
         (Y == 1, [False, True], [0, 1]),
@@ -135,13 +128,13 @@ def test_row_67_words_and_booleans_are_answered_in_kind() -> None:
 
 @pytest.mark.parametrize("scoring", [None, "accuracy", "neg_log_loss", "roc_auc"])
 @pytest.mark.parametrize("y", [WORDS, Y == 1], ids=["words", "booleans"])
-def test_row_67_scorers_read_words_and_booleans(y: Any, scoring: str | None) -> None:
+def test_row_67_scorers_read_words_and_booleans(y, scoring):
     expected = cross_val_score(quick(), NAMED, Y, scoring=scoring, cv=2, error_score="raise")
     scores = cross_val_score(quick(), NAMED, y, scoring=scoring, cv=2, error_score="raise")
     np.testing.assert_allclose(scores, expected)
 
 
-def test_unseen_ids_without_features_are_the_prior(ids: GPPLClassifier) -> None:
+def test_unseen_ids_without_features_are_the_prior(ids):
     np.testing.assert_allclose(ids.predict_proba([["new", "newer"], ["new", "new"]]), 0.5, atol=1e-12)
     best = ids.rank().id[0]
     against = ids.predict_proba([[best, "new"], ["new", best]])
@@ -149,7 +142,7 @@ def test_unseen_ids_without_features_are_the_prior(ids: GPPLClassifier) -> None:
     np.testing.assert_allclose(against[0], against[1, ::-1], atol=1e-12)
 
 
-def test_items_of_the_table_without_comparisons_are_predicted(table: GPPLClassifier) -> None:
+def test_items_of_the_table_without_comparisons_are_predicted(table):
     mean, std = table.utility([NAMES[0], NAMES[-1]], return_std=True)
     assert np.all(np.isfinite(mean))
     assert std[1] > std[0]
@@ -159,14 +152,14 @@ def test_items_of_the_table_without_comparisons_are_predicted(table: GPPLClassif
 
 # --------------------------------------------------------------------------------------------------------------- labels
 @pytest.mark.parametrize("items", [None, TABLE], ids=["ids", "table"])
-def test_a_soft_label_is_two_weighted_ones(items: Table | None) -> None:
+def test_a_soft_label_is_two_weighted_ones(items):
     y = np.linspace(0.0, 1.0, P)
     soft = quick(items).fit(NAMED, y)
     hard = quick(items).fit(NAMED + NAMED, np.repeat([1, 0], P), sample_weight=np.concatenate([y, 1.0 - y]))
     np.testing.assert_allclose(soft.predict_proba(NAMED), hard.predict_proba(NAMED), atol=1e-9)
 
 
-def test_ties_draw_together() -> None:
+def test_ties_draw_together():
     tied = quick().fit([["a", "b"]] * 20 + [["a", "c"]] * 20, [0.5] * 20 + [1] * 20)
     p = tied.predict_proba([["a", "b"], ["a", "c"]])[:, 1]
     assert p[0] == pytest.approx(0.5, abs=0.15)
@@ -175,7 +168,7 @@ def test_ties_draw_together() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------- order
-def test_order_effect() -> None:
+def test_order_effect():
     y = (UTILITY[LEFT] - UTILITY[RIGHT] + 1.0 + np.random.default_rng(2).standard_normal(P) > 0).astype(int)
     model = quick(TABLE, order_effect=True).fit(NAMED, y)
     mean, std = model.order_effect_
@@ -188,7 +181,7 @@ def test_order_effect() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- what is learnt
-def test_features_alone_equal_the_regressor() -> None:
+def test_features_alone_equal_the_regressor():
     kernel = ProductMatern(1.0)
     winners = np.where((Y == 1)[:, None], PAIRS, PAIRS[:, ::-1])
     pairs = quick(FEATURES, kernel=kernel, item_effects=False).fit(PAIRS, Y)
@@ -198,7 +191,7 @@ def test_features_alone_equal_the_regressor() -> None:
     np.testing.assert_allclose(pairs.predict_proba(PAIRS)[:, 1], p, atol=1e-6)
 
 
-def test_probabilities_follow_from_the_joint_posterior(table: GPPLClassifier) -> None:
+def test_probabilities_follow_from_the_joint_posterior(table):
     mean, cov = table.utility(NAMES[:2], return_cov=True)
     variance = cov[0, 0] + cov[1, 1] - 2.0 * cov[0, 1]
     wanted = ndtr((mean[0] - mean[1]) / np.sqrt(1.0 + variance))
@@ -206,7 +199,7 @@ def test_probabilities_follow_from_the_joint_posterior(table: GPPLClassifier) ->
     assert table.decision_function([NAMES[:2]])[0] == pytest.approx(mean[0] - mean[1], abs=1e-9)
 
 
-def test_logit_probabilities() -> None:
+def test_logit_probabilities():
     model = quick(likelihood="logit").fit(NAMED, Y)
     mean, cov = model.utility(NAMES[:2], return_cov=True)
     sd = np.sqrt(cov[0, 0] + cov[1, 1] - 2.0 * cov[0, 1])
@@ -217,14 +210,14 @@ def test_logit_probabilities() -> None:
 @pytest.mark.parametrize("inference", ["vb", "svi", "laplace", "linearised"])
 @pytest.mark.parametrize("items", [None, TABLE], ids=["ids", "table"])
 @pytest.mark.filterwarnings("ignore:.*did not converge")
-def test_every_inference_agrees_roughly(inference: str, items: Table | None) -> None:
+def test_every_inference_agrees_roughly(inference, items):
     wanted = quick(items).fit(NAMED, Y).predict_proba(NAMED)
     model = quick(items, inference=SVI(50) if inference == "svi" else inference).fit(NAMED, Y)
     np.testing.assert_allclose(model.predict_proba(NAMED), wanted, atol=0.2 if inference == "linearised" else 0.1)
 
 
 # ------------------------------------------------------------------------------------------------------------ utilities
-def test_utilities_of_ids_tables_rows_and_all(table: GPPLClassifier) -> None:
+def test_utilities_of_ids_tables_rows_and_all(table):
     everything = table.utility()
     assert everything.shape == (N,)
     np.testing.assert_allclose(table.utility(NAMES[3:5]), everything[3:5], atol=1e-12)
@@ -239,7 +232,7 @@ def test_utilities_of_ids_tables_rows_and_all(table: GPPLClassifier) -> None:
     np.testing.assert_array_equal(drawn, table.sample_utility(NAMES[:4], 9, random_state=0))
 
 
-def test_frames_of_new_items_keep_their_names() -> None:
+def test_frames_of_new_items_keep_their_names():
     pd = pytest.importorskip("pandas")
     items = pd.DataFrame(FEATURES, columns=["size", "age"])
     model = quick(items).fit(PAIRS, Y)
@@ -248,13 +241,13 @@ def test_frames_of_new_items_keep_their_names() -> None:
         model.utility(items[["age", "size"]])
 
 
-def test_new_rows_of_known_features_have_no_offset(table: GPPLClassifier) -> None:
+def test_new_rows_of_known_features_have_no_offset(table):
     seen, new = table.utility([NAMES[0]], return_std=True), table.utility(FEATURES[:1], return_std=True)
     assert new[1][0] > seen[1][0]
     assert seen[0][0] != new[0][0]
 
 
-def test_samples_have_the_moments(ids: GPPLClassifier) -> None:
+def test_samples_have_the_moments(ids):
     mean, cov = ids.utility(NAMES[:3], return_cov=True)
     drawn = ids.sample_utility(NAMES[:3], 20_000, random_state=0)
     np.testing.assert_allclose(drawn.mean(axis=1), mean, atol=5.0 * np.sqrt(np.diag(cov).max() / 20_000))
@@ -262,7 +255,7 @@ def test_samples_have_the_moments(ids: GPPLClassifier) -> None:
 
 
 @pytest.mark.parametrize("both", [{"return_std": True, "return_cov": True}])
-def test_one_of_std_and_cov(ids: GPPLClassifier, both: dict[str, bool]) -> None:
+def test_one_of_std_and_cov(ids, both):
     with pytest.raises(ValueError, match="At most one"):
         ids.utility(**both)
 
@@ -270,14 +263,14 @@ def test_one_of_std_and_cov(ids: GPPLClassifier, both: dict[str, bool]) -> None:
 # -------------------------------------------------------------------------------------------------------- between fits
 
 
-def test_warm_start_with_more_comparisons() -> None:
+def test_warm_start_with_more_comparisons():
     model = quick(TABLE, warm_start=True).fit(NAMED[:100], Y[:100])
     model.fit(NAMED, Y)
     cold = quick(TABLE).fit(NAMED, Y)
     np.testing.assert_allclose(model.predict_proba(NAMED), cold.predict_proba(NAMED), atol=0.02)
 
 
-def test_not_converged_warns() -> None:
+def test_not_converged_warns():
     with pytest.warns(ConvergenceWarning, match=r"GPPLClassifier did not converge in 1 iterations \(max_iter=1\)"):
         quick(max_iter=1).fit(NAMED, Y)
 
@@ -373,7 +366,7 @@ ANSWERS = [1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 0.5, 1, 1]
 
 
 @pytest.mark.parametrize("parameters", [{}, {"order_effect": True}, {"likelihood": "probit-ties"}])
-def test_parts_give_what_one_fit_gives(parameters: dict[str, Any]) -> None:
+def test_parts_give_what_one_fit_gives(parameters):
     whole = GPPLClassifier(tol=1e-8, **parameters).fit(TWO_PARTS, ANSWERS)
     parts = GPPLClassifier(tol=1e-8, **parameters)
     for rows in (slice(5), slice(5, 12), slice(12, 20)):
@@ -384,7 +377,7 @@ def test_parts_give_what_one_fit_gives(parameters: dict[str, Any]) -> None:
     np.testing.assert_array_equal(parts.win_matrix(list("abcde")).observed, whole.win_matrix(list("abcde")).observed)
 
 
-def test_partial_fit_with_features_keeps_the_kernel() -> None:
+def test_partial_fit_with_features_keeps_the_kernel():
     table = Table(np.arange(5.0)[:, None], ids=list("abcde"))
     model = GPPLClassifier(table, random_state=0).fit(TWO_PARTS[:9], ANSWERS[:9])
     theta, points = model.kernel_.theta, model.inducing_points_
@@ -397,7 +390,7 @@ def test_partial_fit_with_features_keeps_the_kernel() -> None:
     assert "f" in model.item_ids_.tolist()
 
 
-def test_partial_fit_refuses_what_makes_another_model(tmp_path: Path) -> None:
+def test_partial_fit_refuses_what_makes_another_model(tmp_path):
     model = GPPLClassifier().fit(TWO_PARTS, ANSWERS)
     utility = model.utility()
     with pytest.raises(DataError, match="order_effect, or whether the likelihood has ties, differs"):
@@ -413,7 +406,7 @@ def test_partial_fit_refuses_what_makes_another_model(tmp_path: Path) -> None:
     assert again.rank().id[0] == model.partial_fit([("a", "z")], [0]).rank().id[0]
 
 
-def test_six_comparisons_are_enough() -> None:
+def test_six_comparisons_are_enough():
     model = GPPLClassifier().fit([("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("a", "d"), ("d", "b")])
     assert model.converged_
     assert model.rank().id[0] == "a"
@@ -442,7 +435,7 @@ def test_offsets_fade_where_features_say_all():
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-def test_features_that_are_constant_are_named(convert: Any) -> None:
+def test_features_that_are_constant_are_named(convert):
     X = convert(np.column_stack([np.full(4, 2.0), np.arange(4.0)]))
     pairs = [[0, 1], [1, 2], [2, 3], [1, 0], [3, 2]]
     wanted = r"1 of 2 features are constant over the compared items \(columns 0\)"
@@ -453,7 +446,7 @@ def test_features_that_are_constant_are_named(convert: Any) -> None:
 
 
 @pytest.mark.parametrize("inference", ["svi", "vb"])
-def test_the_bound_is_that_of_the_last_pass(inference: str) -> None:
+def test_the_bound_is_that_of_the_last_pass(inference):
     model = quick(inference=SVI(40) if inference == "svi" else inference, max_iter=4, tol=0.0)
     with pytest.warns(ConvergenceWarning):
         model.fit(NAMED, Y)

@@ -1,11 +1,8 @@
 """Which columns of X hold what."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -83,14 +80,14 @@ def test_rows_of_two_ids(X, pairs):
         *(({"covariates": value}, "covariates must be columns") for value in (True, b"x", "auto", [True], np.array(2))),
     ],
 )
-def test_what_is_no_column_is_refused_after_the_fit(params: dict[str, object], message: str) -> None:
+def test_what_is_no_column_is_refused_after_the_fit(params, message):
     rows = [("a", "b", 1.0), ("b", "c", 2.0)]
     model = GPPLClassifier(weight=2).fit(rows, [1, 0]).set_params(**params)
     with pytest.raises(DataError, match=re.escape(message)):
         model.predict_proba(rows)
 
 
-def test_weights_are_numbers() -> None:
+def test_weights_are_numbers():
     rows = [("a", "b", 1.0), ("b", "c", 2.0)]
     model = GPPLClassifier(weight=2).fit(rows, [1, 0]).set_params(weight=0)
     for learn in (model.fit, model.partial_fit):
@@ -108,20 +105,20 @@ def test_weights_are_numbers() -> None:
         ([("home", "home")], "covariate 'home - home' names a column twice; of two sides, the difference would be 0"),
     ],
 )
-def test_repeated_covariates_are_refused(covariates: object, message: str) -> None:
+def test_repeated_covariates_are_refused(covariates, message):
     rows = pd.DataFrame({"a": ["x", "y"], "b": ["y", "z"], "home": [1, -1], "size": [2, 3]})
     with pytest.raises(DataError, match=re.escape(message)):
         GPPLClassifier(covariates=covariates).fit(rows, [1, 0])
 
 
-def test_one_column_cannot_be_both_sides() -> None:
+def test_one_column_cannot_be_both_sides():
     rows = pd.DataFrame({"a": ["x", "y"], "b": ["y", "z"]})
     with pytest.raises(DataError, match=r"left and right are the same column of X, 'b' \(left='b', right=1\)"):
         GPPLClassifier(left="b").fit(rows, [1, 0])
 
 
 @pytest.mark.parametrize("estimator", [GPPLClassifier(), CrowdGPPL(), GPPLRegressor(), Table])
-def test_columns_of_one_name_are_named(estimator: Any) -> None:
+def test_columns_of_one_name_are_named(estimator):
     width = 3 if isinstance(estimator, CrowdGPPL) else 2
     rows = pd.DataFrame(np.arange(2.0 * width).reshape(2, width), columns=["b", "a", "a"][-width:])
     with pytest.raises(DataError, match="X has more than one column 'a'"):
@@ -131,7 +128,7 @@ def test_columns_of_one_name_are_named(estimator: Any) -> None:
 @pytest.mark.parametrize(
     ("size", "allowed"), [(1e150, True), (1.01e150, False), (1.0 / 1e150, True), (0.99e-150, False), (0.0, True)]
 )
-def test_limits_of_the_size_of_covariates(size: float, allowed: bool) -> None:
+def test_limits_of_the_size_of_covariates(size, allowed):
     columns, rows = PairColumns.from_parameters(NOTHING, [2], None), [["a", "b", size], ["b", "c", -size]]
     if allowed:
         assert columns.read(rows).covariates.ravel().tolist() == [size, -size]
@@ -151,7 +148,7 @@ def test_limits_of_the_size_of_covariates(size: float, allowed: bool) -> None:
         ({"covariates": [2]}, ({"left": None, "right": None}, (2,), None)),
     ],
 )
-def test_one_named_column_is_enough(named: dict[str, object], wanted: tuple[object, ...]) -> None:
+def test_one_named_column_is_enough(named, wanted):
     ids = {side: named.get(side) for side in NOTHING}
     columns = PairColumns.from_parameters(ids, named.get("covariates"), named.get("weight"))
     assert columns is not None
@@ -161,21 +158,21 @@ def test_one_named_column_is_enough(named: dict[str, object], wanted: tuple[obje
 
 
 @pytest.mark.parametrize(("position", "text"), [(4, "no column 4 in X, which has 4"), (-1, "no column -1 in X")])
-def test_positions_end_with_the_columns(position: int, text: str) -> None:
+def test_positions_end_with_the_columns(position, text):
     rows = [["a", "b", 1, 5]]
     assert PairColumns.from_parameters(NOTHING, [3], None).read(rows).covariates.tolist() == [[5.0]]
     with pytest.raises(DataError, match=rf"{text}.*positions start at 0"):
         PairColumns.from_parameters(NOTHING, [position], None).read(rows)
 
 
-def test_missing_cells_are_refused_where_they_are_read() -> None:
+def test_missing_cells_are_refused_where_they_are_read():
     rows = np.ma.masked_equal([[0, 1, 5, 8], [1, 2, 6, 7]], 8)
     assert PairColumns.from_parameters(NOTHING, [2], None).read(rows).covariates.tolist() == [[5.0], [6.0]]
     with pytest.raises(DataError, match=r"X, row 0, column 3: a number is missing \(a covariate\)"):
         PairColumns.from_parameters(NOTHING, [3], None).read(rows)
 
 
-def test_rows_of_two_named_columns_are_ids_by_their_names() -> None:
+def test_rows_of_two_named_columns_are_ids_by_their_names():
     columns = PairColumns.from_parameters({"left": "a", "right": "b"}, ["home"], "worth")
     rows = columns.read_ids(pd.DataFrame({"b": ["x"], "a": ["y"]}), SIDES)
     assert (rows.left.tolist(), rows.right.tolist()) == (["y"], ["x"])
@@ -186,7 +183,7 @@ def test_rows_of_two_named_columns_are_ids_by_their_names() -> None:
             columns.read_ids(pd.DataFrame(frame), SIDES)
 
 
-def test_covariates_that_vary_only_in_rows_without_weight_are_constant() -> None:
+def test_covariates_that_vary_only_in_rows_without_weight_are_constant():
     columns, weight = PairColumns.from_parameters(NOTHING, {"home": 2, "away": 3}, None), np.array([1.0, 2.0, 0.0])
     comparisons = Comparisons([0, 1, 2], [1, 2, 0], [1.0, 0.0, 1.0], weight, 3, covariates=[[2, 0], [2, 1], [3, 0]])
     with pytest.warns(DataWarning, match="covariate 'home' is 2 in every comparison") as record:
@@ -199,7 +196,7 @@ def test_covariates_that_vary_only_in_rows_without_weight_are_constant() -> None
         columns.check_varying(replace(comparisons, covariates=None))
 
 
-def test_frames_of_three_dimensions_hold_no_pairs() -> None:
+def test_frames_of_three_dimensions_hold_no_pairs():
     assert not has_columns(np.zeros((2, 2, 2)), 2)
     assert not has_columns(np.zeros(2), 2)
     assert has_columns([np.array(["a", "b"]), ("b", "c")], 2)
@@ -212,7 +209,7 @@ def test_frames_of_three_dimensions_hold_no_pairs() -> None:
 @pytest.mark.parametrize(
     "model", [GPPLClassifier(left="b", right="a"), CrowdGPPL(n_factors=1, left="b", right="a", user="u")]
 )
-def test_ids_alone_need_no_names_after_a_fit_of_named_columns(model: Any) -> None:
+def test_ids_alone_need_no_names_after_a_fit_of_named_columns(model):
     names = ["a", "b", "u"] if isinstance(model, CrowdGPPL) else ["a", "b"]
     frame = pd.DataFrame([["y", "x", "ann"], ["z", "y", "bob"], ["z", "x", "ann"]], columns=["a", "b", "u"])[names]
     model.fit(frame)

@@ -1,9 +1,5 @@
 """Tasks whose rows have more than items: covariates of the alternatives, positions, times, weights, groups."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,7 +15,7 @@ UTILITY = np.linspace(-1.2, 1.2, 7)
 PRICES = {"price": [f"price_{k}" for k in range(1, 5)]}
 
 
-def choices(n: int = 300, *, slope: float = -0.8, advantage: float = 0.7, seed: int = 0) -> tuple[pd.DataFrame, Any]:
+def choices(n=300, *, slope=-0.8, advantage=0.7, seed=0):
     """Return tasks of four items with prices, whose first position has an advantage, and the positions chosen."""
     rng = np.random.default_rng(seed)
     shown = np.argsort(rng.random((n, ITEMS.size)), axis=1)[:, :4]
@@ -32,7 +28,7 @@ def choices(n: int = 300, *, slope: float = -0.8, advantage: float = 0.7, seed: 
 X, y = choices()
 
 
-def test_effects_of_the_alternatives_and_of_positions_are_found() -> None:
+def test_effects_of_the_alternatives_and_of_positions_are_found():
     table = (
         GPPLClassifier(likelihood="luce", covariates=PRICES, order_effect=True)
         .fit(X, y)
@@ -44,7 +40,7 @@ def test_effects_of_the_alternatives_and_of_positions_are_found() -> None:
     assert table["effect_high"][0] < 0.0 < table["effect_low"][1]
 
 
-def test_columns_by_position_and_by_name_are_one_fit() -> None:
+def test_columns_by_position_and_by_name_are_one_fit():
     named = GPPLClassifier(likelihood="luce", covariates=PRICES).fit(X, y)
     placed = GPPLClassifier(likelihood="luce", covariates={"price": range(4, 8)}).fit(X.to_numpy(dtype=object), y)
     assert_array_equal(placed.predict_proba(X.to_numpy(dtype=object)), named.predict_proba(X))
@@ -53,19 +49,19 @@ def test_columns_by_position_and_by_name_are_one_fit() -> None:
     assert_allclose(again.predict_proba(turned)[:, ::-1], named.predict_proba(X), atol=1e-8)
 
 
-def test_two_items_with_covariates_are_comparisons() -> None:
+def test_two_items_with_covariates_are_comparisons():
     """A task of two items is a comparison, whose covariate is a difference."""
     pairs = X[["shown_1", "shown_2", "price_1", "price_2"]]
     left = (np.random.default_rng(1).random(len(X)) < 0.6).astype(int)
     covariates = {"price": ["price_1", "price_2"]}
-    options: dict[str, Any] = {"covariates": covariates, "inference": "vb", "tol": 1e-9}
+    options = {"covariates": covariates, "inference": "vb", "tol": 1e-9}
     tasks = GPPLClassifier(likelihood="luce", **options).fit(pairs, 1 - left)
     compared = GPPLClassifier(left="shown_1", right="shown_2", likelihood="logit", **options).fit(pairs, left)
     assert_allclose(tasks.predict_proba(pairs), compared.predict_proba(pairs)[:, ::-1], atol=1e-6)
     assert_allclose(tasks.covariate_table()["effect"], compared.covariate_table()["effect"], atol=1e-5)
 
 
-def test_a_covariate_that_all_alternatives_share_changes_nothing() -> None:
+def test_a_covariate_that_all_alternatives_share_changes_nothing():
     base = GPPLClassifier(likelihood="luce", covariates=PRICES).fit(X, y).predict_proba(X)
     shift = np.random.default_rng(2).normal(size=len(X))
     moved = X.assign(**{name: X[name] + shift for name in PRICES["price"]})
@@ -77,7 +73,7 @@ def test_a_covariate_that_all_alternatives_share_changes_nothing() -> None:
         GPPLClassifier(likelihood="luce", covariates=PRICES).fit(same, y)
 
 
-def test_weights_in_a_column_are_sample_weights() -> None:
+def test_weights_in_a_column_are_sample_weights():
     weight = np.random.default_rng(3).uniform(0.5, 2.0, len(X))
     beside = GPPLClassifier(likelihood="luce", covariates=PRICES).fit(X, y, sample_weight=weight)
     within = GPPLClassifier(likelihood="luce", covariates=PRICES, weight="w").fit(X.assign(w=weight), y)
@@ -86,7 +82,7 @@ def test_weights_in_a_column_are_sample_weights() -> None:
         within.fit(X.assign(w=weight), y, sample_weight=weight)
 
 
-def moving(n: int = 600, seed: int = 0) -> tuple[pd.DataFrame, Any]:
+def moving(n=600, seed=0):
     """Return rankings of four of seven items; the first item rises from the worst to the best."""
     rng = np.random.default_rng(seed)
     time = np.sort(rng.uniform(0.0, 10.0, n))
@@ -96,7 +92,7 @@ def moving(n: int = 600, seed: int = 0) -> tuple[pd.DataFrame, Any]:
     return pd.DataFrame(ITEMS[shown], columns=list("abcd")).assign(time=time), ranks
 
 
-def test_utilities_of_tasks_move_in_time() -> None:
+def test_utilities_of_tasks_move_in_time():
     rows, ranks = moving()
     model = GPPLClassifier(likelihood="luce", time="time", dynamics="drift", random_state=0).fit(rows, ranks)
     first, last = model.utility(["item 0"], at=0.5)[0], model.utility(["item 0"], at=9.5)[0]
@@ -113,7 +109,7 @@ def test_utilities_of_tasks_move_in_time() -> None:
     assert model.dynamics_.name == "drift"
 
 
-def test_a_constant_model_over_time_is_the_model_without_times() -> None:
+def test_a_constant_model_over_time_is_the_model_without_times():
     """The prior of the start is learnt by both; nothing moves."""
     rows, ranks = moving(200)
     constant = GPPLClassifier(likelihood="luce", time="time", dynamics="constant", tol=1e-8).fit(rows, ranks)
@@ -121,7 +117,7 @@ def test_a_constant_model_over_time_is_the_model_without_times() -> None:
     assert_allclose(constant.predict_proba(rows), plain.predict_proba(rows[list("abcd")]), atol=0.02)
 
 
-def test_crowds_have_covariates_positions_and_groups(tmp_path: Any) -> None:
+def test_crowds_have_covariates_positions_and_groups(tmp_path):
     rng = np.random.default_rng(5)
     rows = X.assign(who=[f"user {k}" for k in rng.integers(0, 15, len(X))], place=rng.choice(["home", "shop"], len(X)))
     model = CrowdGPPL(
@@ -142,7 +138,7 @@ def test_crowds_have_covariates_positions_and_groups(tmp_path: Any) -> None:
     assert np.abs(more - p).max() < 0.2
 
 
-def test_part_worths_have_covariates_beside_them() -> None:
+def test_part_worths_have_covariates_beside_them():
     from skpref.data import Table
 
     rng = np.random.default_rng(6)
@@ -158,10 +154,7 @@ def test_part_worths_have_covariates_beside_them() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"covariates": ["price_1"]},
-            r"a column for each of the 7 positions.*got the column 'price_1', the same for all",
-        ),
+        ({"covariates": ["price_1"]}, r"a column for each of the 7 positions.*got the column 'price_1', the same for"),
         ({"covariates": {"price": ["price_1", "price_2"]}}, "a column for each of the 6 positions.*got 2 columns"),
         ({"covariates": {"price": [*PRICES["price"][:3], "price_1"]}}, "names a column twice"),
         ({"covariates": {"price": [*PRICES["price"][:3], "prices_4"]}}, "there is no column 'prices_4'"),
@@ -169,12 +162,12 @@ def test_part_worths_have_covariates_beside_them() -> None:
         ({"covariates": PRICES, "weight": "price_1"}, "."),
     ],
 )
-def test_wrong_columns_are_refused_in_words(change: dict[str, Any], message: str) -> None:
+def test_wrong_columns_are_refused_in_words(change, message):
     with pytest.raises(DataError, match=message):
         GPPLClassifier(likelihood="luce", **change).fit(X, y)
 
 
-def test_cells_of_absent_items_are_not_read() -> None:
+def test_cells_of_absent_items_are_not_read():
     rows = X.copy()
     rows.loc[::3, ["shown_4", "price_4"]] = None
     chosen = np.minimum(y, 2)
@@ -186,7 +179,7 @@ def test_cells_of_absent_items_are_not_read() -> None:
         GPPLClassifier(likelihood="luce", covariates=PRICES).fit(rows, chosen)
 
 
-def test_readers_give_what_estimators_take() -> None:
+def test_readers_give_what_estimators_take():
     wide = X.assign(chosen=[X.iloc[row, k] for row, k in enumerate(y)])
     rows = from_choices(wide, list(X.columns[:4]), covariates=PRICES)
     assert rows.covariates is not None
@@ -196,10 +189,10 @@ def test_readers_give_what_estimators_take() -> None:
     assert_array_equal(model.fit(read, rows.y).predict_proba(read), direct.predict_proba(X))
 
 
-def test_races_have_places_at_the_start_and_dates() -> None:
+def test_races_have_places_at_the_start_and_dates():
     """The whole way from a long table of races to a ranking at a date."""
     rng = np.random.default_rng(8)
-    table: dict[str, list[Any]] = {name: [] for name in ("race", "driver", "place", "grid", "date")}
+    table = {name: [] for name in ("race", "driver", "place", "grid", "date")}
     for race in range(60):
         drivers, grid = rng.permutation(6), rng.permutation(6) + 1.0
         finish = np.argsort(np.argsort(-(UTILITY[drivers] - 0.3 * grid + rng.gumbel(size=6)))) + 1

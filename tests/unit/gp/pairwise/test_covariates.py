@@ -1,7 +1,5 @@
 """Covariates of comparisons: columns of a table, effects, predictions with and without them."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from dataclasses import replace
@@ -275,14 +273,6 @@ def test_partial_fit_equals_one_fit(battles, model):
         parts.predict_proba(X)
 
 
-def test_saved_and_pickled_models_predict_the_same(battles, model, tmp_path):
-    X, _ = battles
-    save(model, tmp_path / "model.skpref")
-    for other in (load(tmp_path / "model.skpref"), pickle.loads(pickle.dumps(model))):
-        assert_array_equal(other.predict_proba(X), model.predict_proba(X))
-        assert_array_equal(other.covariate_table()["effect"], model.covariate_table()["effect"])
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -397,11 +387,6 @@ def test_ties_stand_beside_covariates(likelihood, tmp_path):
     save(model, tmp_path / "model.skpref")
     assert_array_equal(load(tmp_path / "model.skpref").predict_proba(X, ties=True), p)
     assert_allclose(clone(model).partial_fit(X, y).coef_, model.coef_)
-
-
-def test_ties_need_a_likelihood_of_ties(battles, model):
-    with pytest.raises(DataError, match="ties=True needs a likelihood in which a tie is an answer; got PairwiseLogit"):
-        model.predict_proba(battles[0], ties=True)
 
 
 def test_standard_deviations_of_effects_count_offsets_that_stand_apart(monkeypatch):

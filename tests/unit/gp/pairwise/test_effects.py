@@ -1,7 +1,5 @@
 """The table of effects."""
 
-from __future__ import annotations
-
 import importlib.util
 from statistics import NormalDist
 

@@ -1,7 +1,5 @@
 """`GPPLClassifier` with `time` and features of items: a function of features beside utilities that move."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From comparisons to a posterior: what is built, which way is taken, and the search for length-scales."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -358,7 +356,7 @@ def test_settings_are_the_parameters_of_the_estimator():
 
 
 @pytest.mark.parametrize("unit", [1e-300, 1e-170, 1.0, 1e170, 1e300])
-def test_root_mean_squares_follow_the_unit(unit: float) -> None:
+def test_root_mean_squares_follow_the_unit(unit):
     values, weight = np.array([[3.0, 0.0, 0.0], [4.0, 0.0, 2.0], [0.0, 0.0, 9.0]]), np.array([1.0, 1.0, 0.0])
     wanted = np.array([np.sqrt(12.5), 1.0 / unit, np.sqrt(2.0)])
     assert_allclose(root_mean_square(unit * values, weight) / unit, wanted)

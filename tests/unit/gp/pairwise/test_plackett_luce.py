@@ -1,9 +1,5 @@
 """GPPLRegressor(likelihood="plackett-luce"): the scores of a group are one ranking."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import sklearn
@@ -26,19 +22,19 @@ QID = np.repeat(np.arange(G), K)
 SCORE = 2.0 * X[:, 0] - X[:, 1] + _rng.gumbel(size=G * K)
 TOP = (SCORE.reshape(G, K) == SCORE.reshape(G, K).max(axis=1, keepdims=True)).ravel().astype(int)
 SHOWN = np.arange(G * K).reshape(G, K)
-EXACT: dict[str, Any] = {"kernel": RBF(2.0, "fixed"), "tol": 1e-10, "max_iter": 500, "random_state": 0}
+EXACT = {"kernel": RBF(2.0, "fixed"), "tol": 1e-10, "max_iter": 500, "random_state": 0}
 
 
-def ranked(**options: Any) -> GPPLRegressor:
+def ranked(**options):
     return GPPLRegressor(**{"likelihood": "plackett-luce"} | EXACT | options)
 
 
 @pytest.fixture(scope="module")
-def model() -> GPPLRegressor:
+def model():
     return ranked().fit(X, SCORE, qid=QID)
 
 
-def assert_same(model: GPPLRegressor, other: GPPLRegressor, atol: float = 1e-8) -> None:
+def assert_same(model, other, atol=1e-8):
     for value, wanted in zip(model.predict(X, return_std=True), other.predict(X, return_std=True), strict=True):
         assert_allclose(value, wanted, atol=atol)
 
@@ -46,7 +42,7 @@ def assert_same(model: GPPLRegressor, other: GPPLRegressor, atol: float = 1e-8) 
 # ------------------------------------------------------------------------------------------------------------ the model
 @pytest.mark.filterwarnings("ignore:The comparisons form")
 @pytest.mark.parametrize("scores", [SCORE, TOP], ids=["rankings", "choices"])
-def test_it_is_the_fit_of_a_classifier_to_tasks_of_the_same_items(scores: Any) -> None:
+def test_it_is_the_fit_of_a_classifier_to_tasks_of_the_same_items(scores):
     ranks = 1.0 + np.argsort(np.argsort(-scores.reshape(G, K), axis=1), axis=1)
     answers = scores.reshape(G, K).argmax(axis=1) if scores is TOP else ranks
     tasks = GPPLClassifier(Table(X), item_effects=False, likelihood="luce", **EXACT).fit(SHOWN, answers)
@@ -59,12 +55,12 @@ def test_it_is_the_fit_of_a_classifier_to_tasks_of_the_same_items(scores: Any) -
     assert (model.likelihood_, model.converged_) == (Luce(), True)
 
 
-def test_groups_of_two_are_comparisons() -> None:
+def test_groups_of_two_are_comparisons():
     pairs = np.arange(G * K) // 2
     assert_same(ranked().fit(X, SCORE, qid=pairs), ranked(likelihood="logit").fit(X, SCORE, qid=pairs), 1e-6)
 
 
-def test_learnt_length_scales_and_the_order_of_rows(model: GPPLRegressor) -> None:
+def test_learnt_length_scales_and_the_order_of_rows(model):
     rows = np.random.default_rng(0).permutation(G * K)
     learnt = ranked(kernel=None, tol=1e-4)
     wanted = learnt.fit(X, SCORE, qid=QID).predict(X)
@@ -75,14 +71,14 @@ def test_learnt_length_scales_and_the_order_of_rows(model: GPPLRegressor) -> Non
     assert_array_equal(ranked(likelihood=Luce()).fit(X, np.exp(SCORE), qid=QID).predict(X), model.predict(X))
 
 
-def test_the_best_of_a_group_says_less_than_its_ranking() -> None:
+def test_the_best_of_a_group_says_less_than_its_ranking():
     top, whole = (ranked(scale_prior=Fixed(0.2)).fit(X, scores, qid=QID) for scores in (TOP, SCORE))
     assert_same(ranked(scale_prior=Fixed(0.2)).fit(X, np.where(TOP, SCORE, -9.0), qid=QID), top)
     assert top.predict(X, return_std=True)[1].mean() > 1.2 * whole.predict(X, return_std=True)[1].mean()
     assert top.score(X, TOP, qid=QID) > 0.7
 
 
-def test_equal_scores_before_the_last_place() -> None:
+def test_equal_scores_before_the_last_place():
     # Each of m equal rows is chosen before lower ones, and of two of them each with the weight 1.5 / (m + 1).
     rows, y, w = X[:4], np.array([2.0, 2.0, 2.0, 1.0]), 1.5 / 4.0
     before = [(0, 3, 1.0), (1, 3, 1.0), (2, 3, 1.0)]
@@ -98,7 +94,7 @@ def test_equal_scores_before_the_last_place() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The comparisons form")
-def test_equal_rows_of_a_group_are_alternatives_of_their_own() -> None:
+def test_equal_rows_of_a_group_are_alternatives_of_their_own():
     rows, distinct = X.copy(), np.setdiff1d(np.arange(G * K), [1, 2])
     rows[[1, 2]] = rows[0]
     ranks = 1.0 + np.argsort(np.argsort(-SCORE.reshape(G, K), axis=1), axis=1)
@@ -111,7 +107,7 @@ def test_equal_rows_of_a_group_are_alternatives_of_their_own() -> None:
     assert_allclose(np.diff(fitted.predict(rows)[:3]), 0.0, atol=1e-12)
 
 
-def test_weights_of_groups(model: GPPLRegressor) -> None:
+def test_weights_of_groups(model):
     weight = np.where(np.arange(G) < 3, 2.0, 1.0)
     twice = np.r_[np.arange(G * K), np.flatnonzero(QID < 3)]
     names = np.r_[QID, QID[QID < 3] + G]
@@ -124,7 +120,7 @@ def test_weights_of_groups(model: GPPLRegressor) -> None:
     assert_same(ranked().fit(X, SCORE, qid=QID, sample_weight=np.ones(G * K)), model)
 
 
-def test_groups_that_say_nothing_are_left_out(model: GPPLRegressor) -> None:
+def test_groups_that_say_nothing_are_left_out(model):
     more = np.vstack([X, X[:3] + 5.0])
     fitted = ranked().fit(more, np.r_[SCORE, 1.0, 4.0, 4.0], qid=np.r_[QID, 77, 78, 78])
     assert_same(fitted, model)
@@ -147,14 +143,14 @@ def test_groups_that_say_nothing_are_left_out(model: GPPLRegressor) -> None:
         ({"likelihood": "luce"}, {"qid": np.arange(60) // 6}, "plackett-luce"),
     ],
 )
-def test_what_rankings_cannot_be_is_refused_in_words(options: Any, given: Any, message: str) -> None:
+def test_what_rankings_cannot_be_is_refused_in_words(options, given, message):
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match=message):
         ranked(**options).fit(rng.standard_normal((60, 2)), **{"y": rng.standard_normal(60)} | given)
 
 
 @pytest.mark.parametrize("likelihood", ["plackett-luce", Luce()], ids=str)
-def test_files_are_refused_in_words(likelihood: Any, tmp_path: Any) -> None:
+def test_files_are_refused_in_words(likelihood, tmp_path):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "score": SCORE, "query": QID})
     table.to_parquet(tmp_path / "items.parquet")
@@ -163,13 +159,13 @@ def test_files_are_refused_in_words(likelihood: Any, tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("estimator", [GPPLClassifier, CrowdGPPL])
-def test_estimators_of_tasks_have_one_name_for_it(estimator: Any) -> None:
+def test_estimators_of_tasks_have_one_name_for_it(estimator):
     with pytest.raises(ValueError, match="'luce'"):
         estimator(likelihood="plackett-luce").fit([[0, 1, 2]], [0])
 
 
 # ------------------------------------------------------------------------------------------------- tools around a model
-def test_files_keep_it_and_predictions_are_those_of_a_logit(model: GPPLRegressor, tmp_path: Any) -> None:
+def test_files_keep_it_and_predictions_are_those_of_a_logit(model, tmp_path):
     save(model, tmp_path / "model.skpref")
     assert_array_equal(load(tmp_path / "model.skpref").predict(X), model.predict(X))
     better, worse = np.argmax(model.predict(X)), np.argmin(model.predict(X))
@@ -180,7 +176,7 @@ def test_files_keep_it_and_predictions_are_those_of_a_logit(model: GPPLRegressor
     assert_same(ranked().fit(sparse.csr_array(X), SCORE, qid=QID), model)
 
 
-def test_a_warm_start_goes_on(model: GPPLRegressor) -> None:
+def test_a_warm_start_goes_on(model):
     warm = ranked(warm_start=True).fit(X, SCORE, qid=QID)
     passes = warm.n_iter_
     assert warm.fit(X, SCORE, qid=QID).n_iter_ < passes
@@ -189,7 +185,7 @@ def test_a_warm_start_goes_on(model: GPPLRegressor) -> None:
         ranked(max_iter=2).fit(X, SCORE, qid=QID)
 
 
-def test_searches_choose_the_likelihood_by_whole_groups() -> None:
+def test_searches_choose_the_likelihood_by_whole_groups():
     names = ["probit", "logit", "plackett-luce"]
     space = default_space(ranked())
     assert space["likelihood"] == default_space(ranked(likelihood=Luce()))["likelihood"] == names

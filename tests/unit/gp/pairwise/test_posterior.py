@@ -1,7 +1,5 @@
 """The record of a fit, and what is predicted from it, against dense Gaussian algebra."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,9 +1,5 @@
 """Rankings: order, probabilities to be the best, credible intervals."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -14,12 +10,12 @@ from skpref.gp.pairwise.posterior import PairPosterior
 
 
 @pytest.fixture(scope="module")
-def model() -> GPPLClassifier:
+def model():
     pairs = [["a", "b"], ["b", "c"], ["c", "d"], ["a", "d"]] * 8
     return GPPLClassifier().fit(pairs, np.tile([1, 1, 1, 1, 1, 1, 0, 1], 4))
 
 
-def test_columns_and_order(model: GPPLClassifier) -> None:
+def test_columns_and_order(model):
     ranking = model.rank()
     assert list(ranking.columns()) == [
         *("id", "utility", "std", "utility_low", "utility_high", "rank", "probability_best"),
@@ -33,7 +29,7 @@ def test_columns_and_order(model: GPPLClassifier) -> None:
     np.testing.assert_allclose(ranking.std, std)
 
 
-def test_probabilities_and_intervals(model: GPPLClassifier) -> None:
+def test_probabilities_and_intervals(model):
     ranking = model.rank(credibility=0.8)
     assert ranking.probability_best.sum() == pytest.approx(1.0)
     assert np.all((ranking.rank_low >= 1) & (ranking.rank_high <= 4) & (ranking.rank_low <= ranking.rank_high))
@@ -41,21 +37,21 @@ def test_probabilities_and_intervals(model: GPPLClassifier) -> None:
     assert np.all((wide.rank_low <= ranking.rank_low) & (wide.rank_high >= ranking.rank_high))
 
 
-def test_two_items_in_closed_form(model: GPPLClassifier) -> None:
+def test_two_items_in_closed_form(model):
     mean, cov = model.utility(["a", "b"], return_cov=True)
     exact = ndtr((mean[0] - mean[1]) / np.sqrt(cov[0, 0] + cov[1, 1] - 2.0 * cov[0, 1]))
     drawn = model.rank(["a", "b"], n_samples=20_000).probability_best[0]
     assert drawn == pytest.approx(exact, abs=4.0 * 0.5 / np.sqrt(20_000))  # 4 standard errors: 6e-5
 
 
-def test_any_random_state_is_near_and_the_same_one_equal(model: GPPLClassifier) -> None:
+def test_any_random_state_is_near_and_the_same_one_equal(model):
     seeds = np.random.default_rng().integers(0, 2**31, 2)
     first, again, other = (model.rank(random_state=int(s)).probability_best for s in (seeds[0], seeds[0], seeds[1]))
     np.testing.assert_array_equal(first, again)
     np.testing.assert_allclose(first, other, atol=0.08)  # 5 standard errors of a difference of 2,000 draws
 
 
-def test_many_items_are_drawn_without_a_joint_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_items_are_drawn_without_a_joint_covariance(monkeypatch):
     rng = np.random.default_rng(0)
     table = Table(rng.standard_normal((12, 2)))
     left = rng.integers(0, 12, 60)
@@ -70,32 +66,32 @@ def test_many_items_are_drawn_without_a_joint_covariance(monkeypatch: pytest.Mon
     assert np.max(np.abs(apart.rank_low - joint.rank_low)) <= 1
 
 
-def test_new_items_and_one_item(model: GPPLClassifier) -> None:
+def test_new_items_and_one_item(model):
     single = model.rank(["c"])
     assert single.probability_best.tolist() == [1.0]
     assert (single.rank_low[0], single.rank_high[0]) == (1, 1)
 
 
 @pytest.mark.parametrize("credibility", [0.0, 1.0, 1.5, -0.1, "x", None, [0.9]])
-def test_credibility_is_a_probability(model: GPPLClassifier, credibility: Any) -> None:
+def test_credibility_is_a_probability(model, credibility):
     with pytest.raises(ValueError, match="credibility must be a probability"):
         model.rank(credibility=credibility)
 
 
 @pytest.mark.parametrize("n_samples", [0, -1, True, 10**30])
-def test_draws_are_counted_from_one(model: GPPLClassifier, n_samples: int) -> None:
+def test_draws_are_counted_from_one(model, n_samples):
     with pytest.raises(ValueError, match="n_samples must be an integer"):
         model.rank(n_samples=n_samples)
     with pytest.raises(ValueError, match="n_samples must be an integer"):
         model.sample_utility(n_samples=n_samples)
 
 
-def test_utilities_of_no_items(model: GPPLClassifier) -> None:
+def test_utilities_of_no_items(model):
     assert model.utility([]).shape == (0,)
     assert model.sample_utility([], 3).shape == (0, 3)
 
 
-def test_a_ranking_prints_as_a_table() -> None:
+def test_a_ranking_prints_as_a_table():
     zeros = np.zeros(12)
     names = np.array(["tea", "iced\ntea", *range(10)], dtype=object)
     rank = np.arange(1, 13)
@@ -112,9 +108,7 @@ def test_a_ranking_prints_as_a_table() -> None:
 
 
 @pytest.mark.parametrize(("limit", "features", "joint"), [(3, True, False), (4, True, True), (4, False, False)])
-def test_items_with_features_up_to_the_limit_are_drawn_jointly(
-    monkeypatch: pytest.MonkeyPatch, limit: int, features: bool, joint: bool
-) -> None:
+def test_items_with_features_up_to_the_limit_are_drawn_jointly(monkeypatch, limit, features, joint):
     table = Table(np.arange(4.0)[:, None]) if features else None
     model = GPPLClassifier(table, optimizer=None).fit([[0, 1], [1, 2], [2, 3]])
     sizes, draw = [], PairPosterior.covariance
@@ -125,14 +119,14 @@ def test_items_with_features_up_to_the_limit_are_drawn_jointly(
 
 
 @pytest.mark.parametrize("n", [1, 2, 255, 256, 3000])
-def test_orders_are_the_same_as_a_sort_of_numbers(n: int) -> None:
+def test_orders_are_the_same_as_a_sort_of_numbers(n):
     utility = np.random.default_rng(n).standard_normal(n) * 1e3
     utility[: n // 3] *= 1e-6
     np.testing.assert_array_equal(ranking._descending(utility), np.argsort(-utility))
 
 
 # --------------------------------------------------------------------------------------------------------- leaderboards
-def test_intervals_of_the_utility_and_numbers_of_comparisons(model: GPPLClassifier) -> None:
+def test_intervals_of_the_utility_and_numbers_of_comparisons(model):
     ranking = model.rank(["a", "b", "c", "d"], credibility=0.8)
     np.testing.assert_allclose(ndtr((ranking.utility_high - ranking.utility) / ranking.std), 0.9)
     np.testing.assert_allclose(ranking.utility_high - ranking.utility, ranking.utility - ranking.utility_low)
@@ -144,7 +138,7 @@ def test_intervals_of_the_utility_and_numbers_of_comparisons(model: GPPLClassifi
     assert dict(zip(some.id, some.n_comparisons, strict=True)) == {"x": 1, "y": 1, "z": 0}
 
 
-def test_items_that_the_data_do_not_tell_apart_share_a_place() -> None:
+def test_items_that_the_data_do_not_tell_apart_share_a_place():
     # Ten wins of a over b and c, which are alike; d loses everything.
     pairs = [["a", "b"], ["a", "c"], ["b", "d"], ["c", "d"], ["b", "c"], ["c", "b"]] * 20
     table = GPPLClassifier().fit(pairs, None).rank()
@@ -154,7 +148,7 @@ def test_items_that_the_data_do_not_tell_apart_share_a_place() -> None:
 
 
 @pytest.mark.parametrize("likelihood", ["logit", "probit", "probit-ties"])
-def test_elo_points_stand_for_probabilities_of_winning(likelihood: str) -> None:
+def test_elo_points_stand_for_probabilities_of_winning(likelihood):
     pairs = [["a", "b"], ["b", "c"], ["b", "a"], ["a", "c"]] * 20
     model = GPPLClassifier(likelihood=likelihood).fit(pairs)
     elo = model.rank(scale="elo")
@@ -169,7 +163,7 @@ def test_elo_points_stand_for_probabilities_of_winning(likelihood: str) -> None:
     np.testing.assert_array_equal(elo.rank_low, model.rank().rank_low)
 
 
-def test_an_anchor_has_the_points_it_is_given(model: GPPLClassifier) -> None:
+def test_an_anchor_has_the_points_it_is_given(model):
     free, fixed = model.rank(scale="elo"), model.rank(scale="elo").anchored("b", 1200.0)
     assert fixed.utility[fixed.id.tolist().index("b")] == pytest.approx(1200.0)
     np.testing.assert_allclose(np.diff(fixed.utility), np.diff(free.utility))
@@ -178,12 +172,12 @@ def test_an_anchor_has_the_points_it_is_given(model: GPPLClassifier) -> None:
         free.anchored("x")
     for at in (np.nan, np.inf, 1e300, "1500", None):
         with pytest.raises(ValueError, match="at must be a number from -1e\\+09 to 1e\\+09, the utility or Elo points"):
-            free.anchored("b", at)  # type: ignore[arg-type]
+            free.anchored("b", at)
     with pytest.raises(ValueError, match="scale must be 'utility' or 'elo'; got 'glicko'"):
-        model.rank(scale="glicko")  # type: ignore[arg-type]
+        model.rank(scale="glicko")
 
 
-def test_a_ranking_is_a_table(model: GPPLClassifier) -> None:
+def test_a_ranking_is_a_table(model):
     pd = pytest.importorskip("pandas")
     ranking = model.rank()
     frame = ranking.to_frame()
@@ -200,7 +194,7 @@ def test_a_ranking_is_a_table(model: GPPLClassifier) -> None:
     assert shown.count("<tr>") == 3
 
 
-def test_rows_are_ranked_by_their_names() -> None:
+def test_rows_are_ranked_by_their_names():
     X = np.arange(6.0)[:, None]
     model = GPPLRegressor(optimizer=None, random_state=0).fit(X, np.arange(6.0))
     assert model.rank(X).id.tolist() == [5, 4, 3, 2, 1, 0]

@@ -1,9 +1,5 @@
 """Scales of utilities that are known: scale_prior=Fixed(value)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -13,9 +9,6 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skpref import SVI, CrowdGPPL, Fixed, Gamma, GPPLClassifier, GPPLRegressor, Table, load, save
 from skpref.inference.scale import FixedScale
 from skpref.search import default_space
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(6, 2))
@@ -28,26 +21,26 @@ WITH_HOME = np.column_stack([PAIRS, RNG.integers(-1, 2, 60)])
 KERNEL = {"optimizer": None, "random_state": 0}
 
 
-def classifier(**options: Any) -> GPPLClassifier:
+def classifier(**options):
     return GPPLClassifier(Table(X), **KERNEL, **HOME, order_effect=True, **options).fit(WITH_HOME, Y)
 
 
-def regressor(**options: Any) -> GPPLRegressor:
+def regressor(**options):
     winners = np.where(Y[:, None] == 1, PAIRS, PAIRS[:, ::-1])
     return GPPLRegressor(**KERNEL, **options).fit(X, comparisons=winners)
 
 
-def crowd(**options: Any) -> CrowdGPPL:
+def crowd(**options):
     model = CrowdGPPL(Table(X), n_factors=1, inference="vb", order_effect=True, **KERNEL, **options)
     return model.fit(np.column_stack([USERS, PAIRS]), Y)
 
 
-def personal(**options: Any) -> CrowdGPPL:
+def personal(**options):
     model = CrowdGPPL(Table(X), n_factors=1, inference="ep", **KERNEL, **options)
     return model.fit(np.column_stack([USERS, PAIRS]), Y)
 
 
-def moments(model: Any) -> np.ndarray:
+def moments(model):
     of_items = (X,) if isinstance(model, GPPLRegressor) else ()
     return np.array(model.predict(*of_items, return_std=True) if of_items else model.utility(return_std=True))
 
@@ -78,7 +71,7 @@ def test_every_inference_keeps_the_scale(inference):
     assert model.scale_ == FixedScale(2.0)
 
 
-def test_it_is_a_parameter_like_others(tmp_path: Path):
+def test_it_is_a_parameter_like_others(tmp_path):
     model = classifier(scale_prior=Fixed(2.0))
     assert clone(model).get_params()["scale_prior"] == Fixed(2.0)
     assert "scale_prior=Fixed(value=2.0)" in repr(model)
@@ -99,13 +92,6 @@ def test_a_search_leaves_a_known_scale_alone():
 def test_a_scale_is_a_positive_number(value):
     with pytest.raises(InvalidParameterError, match="'value' parameter of Fixed must be a float in the range"):
         GPPLClassifier(scale_prior=Fixed(value)).fit(PAIRS, Y)
-
-
-@pytest.mark.parametrize("value", [1e-7, 1e7])
-@pytest.mark.parametrize("fitted", [classifier, regressor, crowd, personal])
-def test_scales_that_no_data_can_meet_are_refused(fitted, value):
-    with pytest.raises(InvalidParameterError, match=r"'value' parameter of Fixed must be a float in .*1e-06"):
-        fitted(scale_prior=Fixed(value))
 
 
 @pytest.mark.parametrize("value", [1e-6, 1e6])

@@ -1,9 +1,5 @@
 """Scores in groups in Parquet files: the fit in memory, whole groups at a time."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,11 +11,7 @@ from skpref.exceptions import DataError
 from skpref.gp.pairwise import scored_groups
 from tests.unit.gp.sparse.test_sums import stored
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pandas = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
 
 _rng = np.random.default_rng(0)
 N = 150
@@ -28,17 +20,17 @@ TABLE["b"] = _rng.normal(size=N)
 TABLE["grade"] = np.round(2 * np.sin(TABLE.a) + TABLE.b + 0.3 * _rng.normal(size=N))
 TABLE["times"] = _rng.integers(0, 3, N).astype(float)
 X, COLUMNS = TABLE[["a", "b"]], {"qid": "query"}
-FIXED: dict[str, Any] = {"kernel": RBF([1.5, 2.0], "fixed"), "inducing": _rng.uniform(-2, 2, (12, 2)), "tol": 1e-3}
+FIXED = {"kernel": RBF([1.5, 2.0], "fixed"), "inducing": _rng.uniform(-2, 2, (12, 2)), "tol": 1e-3}
 
 
 @pytest.fixture
-def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_batches(monkeypatch):
     monkeypatch.setattr(scored_groups, "_ALL_ROWS", 40)
     monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 50)
 
 
-def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"inducing": 8, "random_state": 0, "optimizer": None, "tol": 1e-2}
+def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path):
+    options = {"inducing": 8, "random_state": 0, "optimizer": None, "tol": 1e-2}
     wanted = GPPLRegressor(**options).fit(X, TABLE.grade, qid=TABLE["query"])
     model = GPPLRegressor(**options).fit(stored(tmp_path, TABLE.drop(columns="times")), "grade", **COLUMNS)
     assert_array_equal(model.predict(X), wanted.predict(X))
@@ -49,9 +41,7 @@ def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("weight", "options"), [(None, {}), ("times", {"likelihood": "logit"}), (None, {"inference": "laplace"})]
 )
-def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(
-    tmp_path: Path, weight: str | None, options: dict[str, Any]
-) -> None:
+def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(tmp_path, weight, options):
     weights = None if weight is None else TABLE[weight]
     wanted = GPPLRegressor(**FIXED, **options).fit(X, TABLE.grade, qid=TABLE["query"], sample_weight=weights)
     table = TABLE if weight else TABLE.drop(columns="times")
@@ -66,10 +56,10 @@ def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(
 
 
 @pytest.mark.usefixtures("_small_batches")
-def test_kernel_and_points_of_a_sample_serve_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_and_points_of_a_sample_serve_all_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(scored_groups, "HYPER_PAIRS", 100)
     path = stored(tmp_path, TABLE.drop(columns="times"))
-    options: dict[str, Any] = {"inducing": 8, "random_state": 0, "tol": 1e-2, "pairs_per_item": 2}
+    options = {"inducing": 8, "random_state": 0, "tol": 1e-2, "pairs_per_item": 2}
     model, again = (GPPLRegressor(**options).fit(path, "grade", **COLUMNS) for _ in range(2))
     assert_array_equal(model.predict(X), again.predict(X))
     assert model.score(X, TABLE.grade, qid=TABLE["query"]) > 0.85
@@ -85,7 +75,6 @@ def test_kernel_and_points_of_a_sample_serve_all_rows(tmp_path: Path, monkeypatc
         ({}, "grade", {}, "qid must be the name of the column of groups .* got None, and X has the columns a, query"),
         ({}, "grade", {"qid": TABLE["query"]}, "qid must be the name of the column of groups"),
         ({}, "grade", {"qid": "queries"}, "qid must be the name of the column of groups"),
-        ({}, "grades", COLUMNS, "no column 'grades' in X"),
         ({}, "grade", {"qid": "grade"}, "qid='grade' is the column of the scores or the weights"),
         ({}, "grade", {"qid": "query", "sample_weight": "query"}, "qid='query' is the column of the scores or the"),
         ({}, None, {"comparisons": [[0, 1]]}, "comparisons are of rows in memory"),
@@ -93,7 +82,7 @@ def test_kernel_and_points_of_a_sample_serve_all_rows(tmp_path: Path, monkeypatc
         ({"likelihood": "probit-ties"}, "grade", COLUMNS, "likelihood='probit-ties' needs all rows in memory"),
     ],
 )
-def test_what_files_cannot_do_is_said(tmp_path: Path, options: Any, y: Any, arguments: Any, message: str) -> None:
+def test_what_files_cannot_do_is_said(tmp_path, options, y, arguments, message):
     with pytest.raises(DataError, match=message):
         GPPLRegressor(**options).fit(stored(tmp_path, TABLE), y, **arguments)
 
@@ -106,17 +95,10 @@ def test_what_files_cannot_do_is_said(tmp_path: Path, options: Any, y: Any, argu
         ("grade", [60], np.inf, r"Input y contains infinity[^$]*\(rows 48 to 95 of X\)"),
         ("times", [60], -1.0, r"sample_weight[^$]*\(rows 48 to 95 of X\)"),
         ("times", range(N), 0.0, r"at least 1 comparison is required; got none"),
-        (
-            "query",
-            [140],
-            0,
-            r"rows of the group 0 of column 'query' are in 2 places: sort the rows of files by 'query'",
-        ),
+        ("query", [140], 0, r"rows of the group 0 of column 'query' are in 2 places: sort the rows of files by"),
     ],
 )
-def test_a_wrong_value_is_said_with_its_rows_and_the_last_fit_stays(
-    tmp_path: Path, column: str, rows: Any, value: float, message: str
-) -> None:
+def test_a_wrong_value_is_said_with_its_rows_and_the_last_fit_stays(tmp_path, column, rows, value, message):
     table = TABLE.copy()
     table.loc[rows, column] = value
     model = GPPLRegressor(**FIXED).fit(X, TABLE.grade, qid=TABLE["query"])
@@ -126,7 +108,7 @@ def test_a_wrong_value_is_said_with_its_rows_and_the_last_fit_stays(
     assert_array_equal(model.predict(X), before)
 
 
-def test_a_batch_of_equal_scores_says_nothing() -> None:
+def test_a_batch_of_equal_scores_says_nothing():
     shell = GPPLRegressor()
     shell.n_features_in_, shell.feature_names_in_ = 2, np.array(["a", "b"], dtype=object)
     for table in (TABLE[:0], TABLE[:5]):

@@ -1,7 +1,5 @@
 """Comparisons that scores imply: weights of what they are worth, intervals that hold."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -19,7 +17,7 @@ from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseProbit
 
 
-def test_worth_falls_with_the_uncertain_pairs_of_a_score() -> None:
+def test_worth_falls_with_the_uncertain_pairs_of_a_score():
     pairs = from_scores(np.arange(6.0)).merged()
     certain, uncertain = np.zeros(15), np.ones(15)
     assert_allclose(worth_of(pairs, np.ones(6), certain), 1.0)
@@ -30,7 +28,7 @@ def test_worth_falls_with_the_uncertain_pairs_of_a_score() -> None:
 
 @pytest.mark.statistical  # coverage over simulations
 @pytest.mark.parametrize("amplitude", [1.0, 4.0])
-def test_intervals_of_noisy_scores_cover(amplitude: float) -> None:
+def test_intervals_of_noisy_scores_cover(amplitude):
     covered = []
     for seed in range(8):
         rng = np.random.default_rng(seed)
@@ -50,9 +48,7 @@ def test_intervals_of_noisy_scores_cover(amplitude: float) -> None:
     ("changes", "n_fits"), [([1.0, 0.3, 0.06, 0.04, 0.9], 3), ([0.04], 0), ([1.0] * 9, 6), ([1.0, 0.05, 0.049], 2)]
 )
 @pytest.mark.parametrize("with_features", [False, True])
-def test_rounds_end_where_weights_stay_and_keep_the_first_kernel(
-    changes: list[float], n_fits: int, *, with_features: bool
-) -> None:
+def test_rounds_end_where_weights_stay_and_keep_the_first_kernel(changes, n_fits, *, with_features):
     @dataclass
     class Scores:
         number: int

@@ -1,7 +1,5 @@
 """Fits to Parquet files: the result of the same comparisons in memory, and what needs memory refused in words."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +16,6 @@ from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.pairwise import sharded
 
 pandas = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
 IDS = np.array([f"item {k}" for k in range(12)])
 
 
@@ -140,8 +137,7 @@ def test_components_of_shards_are_those_of_all_comparisons(seed):
         summaries.append(SimpleNamespace(component=within))
         number.append(used)
     np.testing.assert_array_equal(
-        sharded._components(summaries, number, n_items),
-        components(np.concatenate(parts), n_items),
+        sharded._components(summaries, number, n_items), components(np.concatenate(parts), n_items)
     )
 
 
@@ -208,10 +204,6 @@ def test_what_needs_the_comparisons_is_refused(stored, method):
 def test_parameters_that_a_file_cannot_have(stored, options, message):
     with pytest.raises(DataError, match=message):
         GPPLClassifier(**options).fit(stored[1])
-
-
-def test_no_covariates_may_be_an_empty_list():
-    GPPLClassifier(covariates=[])._check_model()
 
 
 def test_arguments_that_a_file_cannot_have(stored, tmp_path):

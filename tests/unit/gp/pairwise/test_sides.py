@@ -1,7 +1,5 @@
 """The warning of an advantage of one side."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Teams of players, and groups in which items differ, in `GPPLClassifier`."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 

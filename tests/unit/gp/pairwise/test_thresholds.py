@@ -1,7 +1,5 @@
 """Thresholds of ties in groups."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -17,14 +15,14 @@ Y, MU, V = RNG.choice([0.0, 0.5, 1.0], 60), RNG.normal(size=60), RNG.uniform(0.1
 LEVEL = np.column_stack([RNG.integers(0, 2, 60), RNG.integers(0, 3, 60)])
 
 
-def test_cells_are_combinations_of_groups() -> None:
+def test_cells_are_combinations_of_groups():
     level = np.array([[0, 0], [1, 2], [0, 2], [-1, 0], [1, LEFT_OUT], [2, 0], [0, 3]])
     assert_array_equal(cells_of(level, np.array([2, 3])), [0, 5, 2, -1, -1, -1, -1])
     assert_array_equal(cells_of(level[:, :1], np.array([2])), [0, 1, 0, -1, 1, -1, 0])
 
 
 @pytest.mark.parametrize("likelihood", [PairwiseLogitTies(0.4), PairwiseProbitTies(0.4, ratios=(2.5,))])
-def test_rows_have_the_threshold_of_their_cell(likelihood: PairwiseLogitTies | PairwiseProbitTies) -> None:
+def test_rows_have_the_threshold_of_their_cell(likelihood):
     sizes = np.array([2, 3])
     same = TiesOfGroups.start(likelihood, LEVEL, sizes)
     assert_allclose(same.expectation(Y, MU, V), likelihood.expectation(Y, MU, V))
@@ -40,7 +38,7 @@ def test_rows_have_the_threshold_of_their_cell(likelihood: PairwiseLogitTies | P
         assert slope == pytest.approx((ends[0] - ends[1]) / (2.0 * step), rel=1e-4)
 
 
-def test_steps_end_where_slopes_and_the_prior_balance() -> None:
+def test_steps_end_where_slopes_and_the_prior_balance():
     """Of many answers, at the threshold with no slope; a group without answers is at the centre."""
     rng, weight = np.random.default_rng(1), np.full(4000, 50.0)
     level, mu = rng.integers(0, 2, (4000, 1)), rng.normal(size=4000)

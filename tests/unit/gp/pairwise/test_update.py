@@ -1,7 +1,5 @@
 """`GPPLClassifier.update`: later comparisons are filtered into a model over time, without another fit."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Matrices of wins, predicted and observed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -9,12 +7,12 @@ from skpref import GPPLClassifier
 
 
 @pytest.fixture(scope="module")
-def model() -> GPPLClassifier:
+def model():
     pairs = [["a", "b"], ["b", "a"], ["a", "b"], ["b", "c"], ["c", "b"], ["c", "d"]]
     return GPPLClassifier(order_effect=True).fit(pairs, [1, 0, 0.5, 1, 1, 0], [1, 1, 2, 1, 1, 1])
 
 
-def test_predicted_shares_are_probabilities_without_the_order_effect(model: GPPLClassifier) -> None:
+def test_predicted_shares_are_probabilities_without_the_order_effect(model):
     ids = ["c", "a", "b"]
     wins = model.win_matrix(ids)
     assert wins.id.tolist() == ids
@@ -27,7 +25,7 @@ def test_predicted_shares_are_probabilities_without_the_order_effect(model: GPPL
     assert wins.predicted[0, 1] == pytest.approx(expected)
 
 
-def test_observed_shares_are_those_of_the_comparisons(model: GPPLClassifier) -> None:
+def test_observed_shares_are_those_of_the_comparisons(model):
     wins = model.win_matrix(["a", "b", "c", "d"])
     assert wins.n_comparisons.tolist() == [[0, 4, 0, 0], [4, 0, 2, 0], [0, 2, 0, 1], [0, 0, 1, 0]]
     assert wins.observed[0, 1] == pytest.approx(3 / 4)  # a win, a win on the right, a tie of weight 2
@@ -37,7 +35,7 @@ def test_observed_shares_are_those_of_the_comparisons(model: GPPLClassifier) -> 
     assert np.isnan(wins.observed[0, 2])
 
 
-def test_items_come_from_best_to_worst_and_may_be_unseen(model: GPPLClassifier) -> None:
+def test_items_come_from_best_to_worst_and_may_be_unseen(model):
     assert model.win_matrix().id.tolist() == model.rank().id.tolist()
     pd = pytest.importorskip("pandas")
     frame = model.win_matrix(["a", "c"]).to_frame("n_comparisons")
@@ -45,14 +43,14 @@ def test_items_come_from_best_to_worst_and_may_be_unseen(model: GPPLClassifier) 
     assert frame.loc["a", "c"] == 0.0
 
 
-def test_repeated_items_are_refused(model: GPPLClassifier) -> None:
+def test_repeated_items_are_refused(model):
     with pytest.raises(ValueError, match="items must be distinct in a win_matrix; got 3, 2 distinct"):
         model.win_matrix(["a", "b", "a"])
     with pytest.raises(ValueError, match="win_matrix needs at least 1 item; got none"):
         model.win_matrix([])
 
 
-def test_a_notebook_shows_the_predictions() -> None:
+def test_a_notebook_shows_the_predictions():
     wins = GPPLClassifier().fit([["<tea>", "coffee"], ["coffee", "<tea>"], ["<tea>", "coffee"]], [1, 1, 1]).win_matrix()
     text = wins._repr_html_()
     assert text is not None
@@ -60,7 +58,7 @@ def test_a_notebook_shows_the_predictions() -> None:
     assert f"{wins.predicted[0, 1]:.3f}".rstrip("0") in text
 
 
-def test_a_matrix_prints_as_a_table_of_the_first_items(model: GPPLClassifier) -> None:
+def test_a_matrix_prints_as_a_table_of_the_first_items(model):
     text = repr(model.win_matrix(["a", "b"]))
     p = model.win_matrix(["a", "b"]).predicted
     assert text == (

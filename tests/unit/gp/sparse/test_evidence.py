@@ -1,7 +1,5 @@
 """The exact evidence of several functions is the sum of theirs."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel

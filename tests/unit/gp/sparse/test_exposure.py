@@ -1,9 +1,6 @@
 """Counts over times, areas or populations of different sizes."""
 
-from __future__ import annotations
-
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,13 +23,13 @@ Y = _rng.poisson(RATE * EXPOSURE)
 NEW = np.linspace(-2.5, 2.5, 5)[:, None]
 
 
-def model(**options: Any) -> SVGPRegressor:
+def model(**options):
     kernel = ConstantKernel(0.7, "fixed") * RBF(1.3, "fixed")
-    settings: dict[str, Any] = {"likelihood": "poisson", "inducing": 15, "random_state": 0, "tol": 1e-3}
+    settings = {"likelihood": "poisson", "inducing": 15, "random_state": 0, "tol": 1e-3}
     return SVGPRegressor(kernel, **settings | options)
 
 
-def test_rates_do_not_depend_on_the_unit_of_exposure() -> None:
+def test_rates_do_not_depend_on_the_unit_of_exposure():
     first, second = (model().fit(X, Y, exposure=unit * EXPOSURE) for unit in (1.0, 1e4))
     assert_allclose(second.predict(NEW), 1e-4 * first.predict(NEW), rtol=1e-6)
     mean, deviation = first.predict(NEW, return_std=True, exposure=np.full(5, 3.0))
@@ -43,7 +40,7 @@ def test_rates_do_not_depend_on_the_unit_of_exposure() -> None:
     assert np.all(deviation**2 > mean)  # Poisson, and more for what is not certain of f
 
 
-def test_an_exposure_of_two_is_two_rows_of_one() -> None:
+def test_an_exposure_of_two_is_two_rows_of_one():
     parts = np.stack([_rng.poisson(RATE), _rng.poisson(RATE)])
     whole = model().fit(X, parts.sum(axis=0), exposure=np.full(60, 2.0))
     rows = model().fit(np.vstack([X, X]), parts.ravel())
@@ -52,7 +49,7 @@ def test_an_exposure_of_two_is_two_rows_of_one() -> None:
     assert_allclose(ones.predict(NEW), model().fit(X, parts[0]).predict(NEW), rtol=1e-9)
 
 
-def test_exposures_far_beyond_those_of_training_scale_the_counts() -> None:
+def test_exposures_far_beyond_those_of_training_scale_the_counts():
     fitted = SVGPRegressor(likelihood="poisson", inducing=20, tol=1e-3, random_state=0).fit(X, Y, exposure=EXPOSURE)
     wanted = 100.0 * np.exp(0.5 + np.sin(NEW[:, 0]))
     ratio = fitted.predict(NEW, exposure=np.full(5, 100.0)) / wanted
@@ -60,7 +57,7 @@ def test_exposures_far_beyond_those_of_training_scale_the_counts() -> None:
     assert fitted.score(X, Y, exposure=EXPOSURE) > fitted.score(X, Y)
 
 
-def test_streams_and_files_keep_the_unit() -> None:
+def test_streams_and_files_keep_the_unit():
     stream = (
         model().partial_fit(X[:30], Y[:30], exposure=EXPOSURE[:30]).partial_fit(X[30:], Y[30:], None, EXPOSURE[30:])
     )
@@ -71,14 +68,14 @@ def test_streams_and_files_keep_the_unit() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:counts vary")  # without their exposures they do
-def test_exposures_are_routed_in_cross_validation() -> None:
+def test_exposures_are_routed_in_cross_validation():
     with config_context(enable_metadata_routing=True):
         routed = model().set_fit_request(exposure=True).set_score_request(exposure=True)
         scores = cross_validate(routed, X, Y, params={"exposure": EXPOSURE}, cv=3)["test_score"]
     assert np.all(scores > cross_validate(model(), X, Y, cv=3)["test_score"].mean())
 
 
-def test_a_negative_binomial_learns_rate_and_dispersion_from_exposures() -> None:
+def test_a_negative_binomial_learns_rate_and_dispersion_from_exposures():
     rng = np.random.default_rng(1)
     X, exposure = rng.uniform(-3.0, 3.0, (400, 1)), np.exp(rng.normal(size=400))
     mean = exposure * np.exp(1.5 + np.sin(X[:, 0]))
@@ -97,7 +94,7 @@ def test_a_negative_binomial_learns_rate_and_dispersion_from_exposures() -> None
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
-def test_intervals_without_noise_are_those_of_the_rate(likelihood: str) -> None:
+def test_intervals_without_noise_are_those_of_the_rate(likelihood):
     """Not those of its logarithm: the log of the rate is normal, so the rate is log-normal."""
     fitted = SVGPRegressor(likelihood=likelihood, inducing=20, tol=1e-3, random_state=0).fit(X, Y, exposure=EXPOSURE)
     exposure = np.linspace(0.1, 10.0, len(NEW))
@@ -109,7 +106,7 @@ def test_intervals_without_noise_are_those_of_the_rate(likelihood: str) -> None:
         assert_allclose(whole**2, std**2 + mean, rtol=1e-6)
 
 
-def test_a_negative_binomial_without_dispersion_is_the_poisson() -> None:
+def test_a_negative_binomial_without_dispersion_is_the_poisson():
     known = [model(likelihood=p, optimizer=None, tol=1e-6) for p in (Poisson(2.0), NegativeBinomial(2.0, 1e-5))]
     first, second = (fixed.fit(X, Y, exposure=EXPOSURE).predict(NEW, return_std=True, exposure=3.0) for fixed in known)
     assert_allclose(second, first, rtol=1e-3)
@@ -124,11 +121,11 @@ def test_a_negative_binomial_without_dispersion_is_the_poisson() -> None:
     assert_allclose(late._rows[3], np.append(np.zeros(20), np.log(EXPOSURE[30:])))
 
 
-def test_the_gradient_of_the_bound_knows_the_offset() -> None:
+def test_the_gradient_of_the_bound_knows_the_offset():
     data = Observations(X, Y.astype(float), np.ones(60), np.log(EXPOSURE))
     kernel = ConstantKernel(0.7) * RBF(1.3)
 
-    def value(theta: np.ndarray) -> Any:
+    def value(theta):
         objective = _OptimalBound(data, NegativeBinomial(1.0, 0.2), 2000)
         return objective(SparseParameters(kernel.clone_with_theta(theta), 1.0, X[:12]))[0]
 
@@ -153,12 +150,12 @@ def test_the_gradient_of_the_bound_knows_the_offset() -> None:
         (["a"] * 60, "exposure must be numbers, one per row of 60"),
     ],
 )
-def test_bad_exposures_are_refused(exposure: Any, message: str) -> None:
+def test_bad_exposures_are_refused(exposure, message):
     with pytest.raises(DataError, match=message):
         model().fit(X, Y, exposure=exposure)
 
 
-def test_exposures_are_of_counts() -> None:
+def test_exposures_are_of_counts():
     with pytest.raises(
         DataError, match="exposure needs likelihood='poisson' or 'negative-binomial'; got likelihood='gaussian'"
     ):
@@ -171,7 +168,7 @@ def test_exposures_are_of_counts() -> None:
 
 @pytest.mark.filterwarnings("error", "ignore:counts vary")
 @pytest.mark.parametrize(("count", "seed"), [(1e4, 2), (1e8, 0), (1e15, 1)])
-def test_a_huge_count_among_zeros_is_learnt_and_nothing_overflows(count: float, seed: int) -> None:
+def test_a_huge_count_among_zeros_is_learnt_and_nothing_overflows(count, seed):
     X = np.random.default_rng(seed).standard_normal((60, 2))
     y = np.where(np.arange(60) == 3, count, 0.0)
     fitted = SVGPRegressor(likelihood="poisson", inducing=10, max_iter=2000, random_state=seed).fit(X, y)

@@ -1,9 +1,6 @@
 """Which stages a fit of sparse regression has."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +18,7 @@ from skpref.likelihoods import Gaussian
 
 
 @pytest.mark.parametrize("kind", [SVGPRegressor, SVGPClassifier])
-def test_one_inducing_point_is_enough_and_none_is_refused(kind: Any) -> None:
+def test_one_inducing_point_is_enough_and_none_is_refused(kind):
     X = np.linspace(-1.0, 1.0, 8)[:, None]
     model = kind(inducing=1, optimizer=None, random_state=0).fit(X, X[:, 0] > 0.0)
     assert np.isfinite(model.lower_bound_)
@@ -34,7 +31,7 @@ KERNEL = ConstantKernel(2.0, (1e-2, 10.0)) * RBF([1.0, 3.0], (0.5, 100.0)) + Whi
 ROWS = GaussianRows(X, np.sin(X[:, 0]), np.ones(60))
 
 
-def config(**options: Any) -> SparseConfig:
+def config(**options):
     plain = {"optimizer": "l-bfgs-b", "n_inducing": 6, "inducing": "random", "learn_inducing": "auto", "noise": None}
     return SparseConfig(**(plain | {"max_iter": 10, "tol": 1e-4} | options))
 
@@ -46,30 +43,26 @@ class Recorder:
 
     height = 0.0
 
-    def __init__(
-        self, config: SparseConfig, parameters: SparseParameters, scale: Any = None, priors: Any = None
-    ) -> None:
+    def __init__(self, config, parameters, scale=None, priors=None):
         self.config, self.parameters, self.start, self.scale = config, parameters, parameters, scale
         self.priors = priors
-        self.ascents: list[dict[str, Any]] = []
-        self.others: list[SparseParameters] = []
+        self.ascents = []
+        self.others = []
 
-    def ascend(self, _objective: Any, **options: Any) -> None:
+    def ascend(self, _objective, **options):
         self.ascents.append(options)
         if self.end_noise is not None:
             self.parameters = SparseParameters(self.start.kernel, self.end_noise, self.start.points)
 
-    def compare(self, others: list[SparseParameters], _objective: Any) -> None:
+    def compare(self, others, _objective):
         self.others += others
 
 
 @pytest.mark.parametrize(("kernel", "n_others"), [(None, 1), (KERNEL, 2), (ConstantKernel(2.0) * RBF(1.0, "fixed"), 0)])
-def test_starts_with_the_scales_of_the_data_and_shorter_ones_are_tried(
-    monkeypatch: pytest.MonkeyPatch, kernel: Any, n_others: int
-) -> None:
+def test_starts_with_the_scales_of_the_data_and_shorter_ones_are_tried(monkeypatch, kernel, n_others):
     monkeypatch.setattr(fit, "SparseSearch", Recorder)
     priors = partial(regression_priors, X)
-    found: Any = fit._search_subset(ROWS, kernel, config(), np.random.default_rng(0), priors)
+    found = fit._search_subset(ROWS, kernel, config(), np.random.default_rng(0), priors)
     search, cold = found
     assert search.ascents == [{}]
     assert cold is search.start
@@ -90,7 +83,7 @@ def test_starts_with_the_scales_of_the_data_and_shorter_ones_are_tried(
     ],
     ids=["smooth", "kinks", "a line and waves"],
 )
-def test_the_evidence_chooses_the_family_of_the_default_kernel(function: Any, kind: Any, *, is_linear: bool) -> None:
+def test_the_evidence_chooses_the_family_of_the_default_kernel(function, kind, *, is_linear):
     rng = np.random.default_rng(1)
     rows = rng.uniform(-2.0, 2.0, (300, 2))
     y = function(rows) + 0.02 * rng.standard_normal(300)
@@ -104,7 +97,7 @@ def test_the_evidence_chooses_the_family_of_the_default_kernel(function: Any, ki
     assert model.lower_bound_ > other.fit(rows[:200], y[:200]).lower_bound_ + 1.0
 
 
-def test_a_line_in_many_features_is_found_from_few_rows() -> None:
+def test_a_line_in_many_features_is_found_from_few_rows():
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((60, 20))
     y = rows @ np.linspace(-1.0, 1.0, 20) + 0.1 * rng.standard_normal(60)
@@ -115,7 +108,7 @@ def test_a_line_in_many_features_is_found_from_few_rows() -> None:
     np.testing.assert_allclose(model.relevance_, wanted, atol=0.03)
 
 
-def test_usual_scales_are_those_of_the_default_kernel_within_their_bounds() -> None:
+def test_usual_scales_are_those_of_the_default_kernel_within_their_bounds():
     default = fit._initial_kernel(
         None, X, SparseConfig("l-bfgs-b", 9, "k-means++", False, None, 9, 1e-3)
     ).k2.length_scale
@@ -130,7 +123,7 @@ def test_usual_scales_are_those_of_the_default_kernel_within_their_bounds() -> N
 
 @pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
 @pytest.mark.parametrize("kernel", [RBF() ** 2, RBF() * RBF(), (ConstantKernel() * RBF()) ** 2, RBF() ** 0.5], ids=str)
-def test_a_kernel_of_the_users_finds_the_function_in_any_unit(kernel: Any, unit: float) -> None:
+def test_a_kernel_of_the_users_finds_the_function_in_any_unit(kernel, unit):
     rng = np.random.default_rng(0)
     rows = rng.uniform(-3.0, 3.0, (60, 1))
     y = np.sin(2.0 * rows[:, 0]) + 0.3 * rng.standard_normal(60)
@@ -140,7 +133,7 @@ def test_a_kernel_of_the_users_finds_the_function_in_any_unit(kernel: Any, unit:
     assert model.noise_ == pytest.approx(0.3, rel=0.3)
 
 
-def test_shorter_scales_stay_within_their_bounds_and_fixed_ones_stay() -> None:
+def test_shorter_scales_stay_within_their_bounds_and_fixed_ones_stay():
     start = SparseParameters(KERNEL, 0.2, X)
     shorter = fit.with_shorter_scales(start)
     # 1 times .4 is below the bound .5; the other goes to 1.2, the variance stays.
@@ -152,16 +145,14 @@ def test_shorter_scales_stay_within_their_bounds_and_fixed_ones_stay() -> None:
 
 
 @pytest.mark.parametrize("asked", [None, 1e-4])
-def test_the_search_on_a_sample_begins_with_some_noise_and_tries_other_starts(
-    monkeypatch: pytest.MonkeyPatch, asked: float | None
-) -> None:
+def test_the_search_on_a_sample_begins_with_some_noise_and_tries_other_starts(monkeypatch, asked):
     monkeypatch.setattr(fit, "SparseSearch", Recorder)
     monkeypatch.setattr(fit, "cheapest_objective", lambda *_: None)
     other = SparseParameters(KERNEL, 0.7, X)
     for end_noise, wanted in ((1e-4, 0.01 if asked is None else 1e-4), (0.3, 0.3)):
         start = SparseParameters(KERNEL, end_noise, X[:6])
-        before: Any = Recorder(config(noise=asked), start, np.ones(3), partial(regression_priors, X))
-        search: Any = fit._search_sample(before, ROWS, [other])
+        before = Recorder(config(noise=asked), start, np.ones(3), partial(regression_priors, X))
+        search = fit._search_sample(before, ROWS, [other])
         assert search.start.noise == wanted
         assert search.start.points is start.points
         assert (search.scale is before.scale, search.priors is before.priors) == (True, True)
@@ -170,15 +161,15 @@ def test_the_search_on_a_sample_begins_with_some_noise_and_tries_other_starts(
 
 @pytest.mark.parametrize(("n_inducing", "n_exact"), [(90, 0), (100, 0), (101, 404), (500, 1500), (5000, 0)])
 def test_the_exact_evidence_of_more_rows_is_searched_where_points_are_many_and_fewer_than_rows(
-    monkeypatch: pytest.MonkeyPatch, n_inducing: int, n_exact: int
-) -> None:
+    monkeypatch, n_inducing, n_exact
+):
     monkeypatch.setattr(fit, "SparseSearch", Recorder)
     monkeypatch.setattr(fit, "evidence_objective", lambda rows: sizes.append(rows.n))
     many, sizes = np.resize(X, (5000, 2)) + np.arange(5000)[:, None] * 1e-3, list[int]()
     rows = GaussianRows(many, many[:, 0], np.ones(5000))
     for kernel, wanted in ((RBF(0.7), n_exact), (RBF(0.7) + WhiteKernel(0.3), 0)):
-        before: Any = Recorder(config(n_inducing=n_inducing), SparseParameters(kernel, 0.1, X))
-        search: Any = fit._search_exactly(before, rows, np.random.default_rng(0))
+        before = Recorder(config(n_inducing=n_inducing), SparseParameters(kernel, 0.1, X))
+        search = fit._search_exactly(before, rows, np.random.default_rng(0))
         assert sizes == [wanted] * bool(wanted)
         assert (search is None) is not bool(wanted)
         assert search is None or search.ascents == [{"tol": 1e-3}]
@@ -189,17 +180,15 @@ def test_the_exact_evidence_of_more_rows_is_searched_where_points_are_many_and_f
     ("learn", "length_scale", "moved"),
     [(True, 30.0, True), ("auto", 30.0, False), (False, 0.7, False), ("auto", 0.7, True)],
 )
-def test_points_are_moved_where_they_lose_something_or_when_asked_for(
-    monkeypatch: pytest.MonkeyPatch, learn: Any, length_scale: float, *, moved: bool
-) -> None:
+def test_points_are_moved_where_they_lose_something_or_when_asked_for(monkeypatch, learn, length_scale, *, moved):
     # With long length-scales six points lose nothing.
     monkeypatch.setattr(fit, "bound_objective", lambda rows: rows)
-    search: Any = Recorder(config(learn_inducing=learn), SparseParameters(RBF(length_scale), 0.1, X[:6]))
+    search = Recorder(config(learn_inducing=learn), SparseParameters(RBF(length_scale), 0.1, X[:6]))
     fit._move_points(search, ROWS)
     assert search.ascents == [{"move_points": True}] * moved
 
 
-def test_the_loss_by_points_is_counted_by_row() -> None:
+def test_the_loss_by_points_is_counted_by_row():
     basis, weight = InducingBasis.from_points(RBF(0.7), X[:6]), np.linspace(0.5, 2.0, 60)
     rows, parameters = GaussianRows(X, ROWS.y, weight), SparseParameters(RBF(0.7), 0.1, X[:6])
     lost = 0.5 * weight @ (1.0 - np.sum(basis.rows(X) ** 2, axis=1)) / 0.1
@@ -207,9 +196,7 @@ def test_the_loss_by_points_is_counted_by_row() -> None:
     np.testing.assert_allclose(fit._lost(SparseParameters(RBF(0.7), 0.1, X), rows), 0.0, atol=1e-8)
 
 
-def test_where_points_lose_much_the_noise_is_that_of_the_evidence_and_points_are_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_points_lose_much_the_noise_is_that_of_the_evidence_and_points_are_more(monkeypatch):
     for module in (sums, fit):
         monkeypatch.setattr(module, "EXACT_ROWS", 420)
     monkeypatch.setattr(sums, "_N_INDUCING", 110)
@@ -244,8 +231,8 @@ def test_where_points_lose_much_the_noise_is_that_of_the_evidence_and_points_are
     ],
 )
 def test_an_earlier_fit_is_resumed_with_its_points_unless_their_number_is_another_or_they_are_given(
-    search: Any, inducing: Any, n_points: int, *, chosen: bool
-) -> None:
+    search, inducing, n_points, *, chosen
+):
     start = WarmStart(KERNEL, Gaussian(4.0), X[20 : 20 + n_points], search=search)
     resumed = fit.resumed_parameters(X, start, config(inducing=inducing), np.random.default_rng(0))
     assert (resumed.points is start.points) is not chosen
@@ -255,12 +242,12 @@ def test_an_earlier_fit_is_resumed_with_its_points_unless_their_number_is_anothe
     assert fit.resumed_parameters(X, start, config(noise=0.3), np.random.default_rng(0)).noise == 0.3
 
 
-def test_noise_is_learnt_again_from_sums_unless_it_is_given_or_nothing_is_learnt() -> None:
+def test_noise_is_learnt_again_from_sums_unless_it_is_given_or_nothing_is_learnt():
     start = SparseParameters(RBF(0.7), 0.1, X[:6])
     basis = InducingBasis.from_points(start.kernel, start.points)
     moments = fit.bound(ROWS, basis, 0.1, gradient=False).moments
 
-    def refitted(*, by_evidence: bool = False, **options: Any) -> fit.SparseFit:
+    def refitted(*, by_evidence=False, **options):
         return fit.refit_from_moments(moments, start, basis, config(**options), by_evidence=by_evidence)
 
     learnt = refitted(max_iter=50, tol=1e-8)

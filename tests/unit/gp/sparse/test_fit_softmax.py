@@ -1,7 +1,5 @@
 """Many classes by one softmax model: known solutions, weights, streams, what is refused."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 
@@ -33,7 +31,7 @@ Y = NAMES[np.digitize(np.sin(X[:, 0]) + 0.2 * RNG.standard_normal(150), [-0.5, 0
 KERNEL = ConstantKernel(9.0) * RBF([1.2, 50.0])
 
 
-def softmax(**options) -> SVGPClassifier:
+def softmax(**options):
     return SVGPClassifier(**{"kernel": KERNEL, "inducing": 30, "optimizer": None, "random_state": 0} | options)
 
 
@@ -210,7 +208,7 @@ def test_rare_classes_are_spread_over_the_folds():
     assert np.bincount(number).tolist() == [12, 12, 12, 12, 11]
 
 
-def search_config(**options) -> SparseConfig:
+def search_config(**options):
     settings = {"n_inducing": 20, "inducing": "kmeans++", "learn_inducing": "auto", "noise": None, "max_iter": 50}
     return SparseConfig(**settings | {"optimizer": "l-bfgs-b", "tol": 1e-3} | options)
 

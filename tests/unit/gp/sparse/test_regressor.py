@@ -1,11 +1,8 @@
 """`SVGPRegressor`: what is learnt, streams, nasty inputs, failures that leave the earlier fit untouched."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,13 +21,7 @@ from skpref.gp.sparse import fit as sparse_fit
 from skpref.gp.sparse import regressor as sparse_regressor
 from skpref.gp.sparse.evidence import GaussianRows
 from skpref.gp.sparse.fit import initial_parameters, may_move_points
-from skpref.gp.sparse.search import (
-    SparseConfig,
-    SparseParameters,
-    SparseSearch,
-    bound_objective,
-    cheapest_objective,
-)
+from skpref.gp.sparse.search import SparseConfig, SparseParameters, SparseSearch, bound_objective, cheapest_objective
 from skpref.gp.sparse.targets import distinct_targets, gaussian_rows, target_scale
 from skpref.inference import hyper
 from tests.examples import examples
@@ -41,17 +32,17 @@ Y = 5.0 + 2.0 * np.sin(1.5 * X[:, 0]) + 0.2 * RNG.standard_normal(300)
 KERNEL = ConstantKernel(1.0) * RBF([1.0, 3.0])
 
 
-def model(**options) -> SVGPRegressor:
+def model(**options):
     return SVGPRegressor(**{"inducing": 15, "random_state": 0, **options})
 
 
 @pytest.fixture(scope="module")
-def fitted() -> SVGPRegressor:
+def fitted():
     return model().fit(X, Y)
 
 
 @pytest.mark.parametrize("kernel", [KERNEL + WhiteKernel(), WhiteKernel(0.1) + (KERNEL + WhiteKernel())])
-def test_white_noise_of_the_kernel_is_the_noise(kernel: Any) -> None:
+def test_white_noise_of_the_kernel_is_the_noise(kernel):
     plain, white = (model(kernel=each, max_iter=20).fit(X[:60], Y[:60]) for each in (KERNEL, kernel))
     assert white.kernel_ == plain.kernel_
     assert_allclose(white.predict(X[:5]), plain.predict(X[:5]))
@@ -60,7 +51,7 @@ def test_white_noise_of_the_kernel_is_the_noise(kernel: Any) -> None:
         assert "WhiteKernel" in repr(model(kernel=kernel, **options)._prior_kernel())
 
 
-def test_white_noise_alone_stays() -> None:
+def test_white_noise_alone_stays():
     assert drop_white_noise(WhiteKernel(2.0) + WhiteKernel(1.0)) == WhiteKernel(2.0)
     assert drop_white_noise(KERNEL * WhiteKernel()) == KERNEL * WhiteKernel()
 
@@ -311,11 +302,6 @@ def test_length_scales_of_another_number_of_features_are_refused(kernel):
         SVGPRegressor(kernel).fit(X, Y)
 
 
-def test_a_line_an_evaluation_is_printed(capsys):
-    model(verbose=1, tol=1.0, learn_inducing=False).fit(X, Y)
-    assert "SVGPRegressor: evaluation 2/200  bound per row " in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(("n", "wanted"), [(30, 30), (1500, 1500), (1501, 500)])
 def test_few_rows_are_all_inducing_points_by_default(n, wanted):
     rng = np.random.default_rng(0)
@@ -372,7 +358,7 @@ def test_which_points_may_move_points(n_points, learn, inducing, wanted):
     assert not may_move_points(sparse.csr_array(X), SparseParameters(KERNEL, 0.1, X[:n_points]), config)
 
 
-def test_targets_whose_squares_overflow_beside_the_first_ones_are_refused() -> None:
+def test_targets_whose_squares_overflow_beside_the_first_ones_are_refused():
     X = np.random.default_rng(0).standard_normal((20, 2))
     model = SVGPRegressor(random_state=0).fit(X, X[:, 0])
     before = model.predict(X)
@@ -383,10 +369,10 @@ def test_targets_whose_squares_overflow_beside_the_first_ones_are_refused() -> N
 
 
 @pytest.mark.parametrize("make", [SVGPRegressor, partial(SVGPRegressor, likelihood="student-t"), SVGPClassifier])
-def test_a_search_that_rounding_stopped_is_not_told_to_iterate_more(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_rounding_stopped_is_not_told_to_iterate_more(make, monkeypatch):
     found = hyper.minimize
 
-    def stopped(*args: Any, **options: Any) -> Any:
+    def stopped(*args, **options):
         result = found(*args, **options)
         result.success, result.status = False, 2  # "ABNORMAL"
         return result

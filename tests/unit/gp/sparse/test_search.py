@@ -1,9 +1,5 @@
 """`SparseSearch`: what limits its iterations and the evaluations along a line."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -11,31 +7,24 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skpref.gp.hyperpriors import NormalPrior
 from skpref.gp.sparse.search import ObjectiveValue, SparseConfig, SparseParameters, SparseSearch, length_scales
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from skpref.gp.hyperpriors import Priors
-
-
-def new_search(max_iter: int = 50) -> SparseSearch:
+def new_search(max_iter=50):
     config = SparseConfig("l-bfgs-b", 2, "kmeans++", "auto", None, max_iter, 1e-9)
     kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(1.0, (1e-3, 1e3))
     return SparseSearch(config, SparseParameters(kernel, 0.1, np.array([[0.0], [1.0]])))
 
 
-def counted(
-    value: Callable[[SparseParameters], tuple[ObjectiveValue, float]],
-) -> tuple[Callable[..., tuple[ObjectiveValue, float]], list[SparseParameters]]:
-    calls: list[SparseParameters] = []
+def counted(value):
+    calls = []
 
-    def objective(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+    def objective(parameters):
         calls.append(parameters)
         return value(parameters)
 
     return objective, calls
 
 
-def valley(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+def valley(parameters):
     """Rosenbrock's function of log amplitude and log length-scale, upside down: two dozen iterations to its top."""
     x, y = parameters.kernel.theta
     slope = np.array([400.0 * x * (y - x * x) + 2.0 * (1.0 - x), -200.0 * (y - x * x)])
@@ -43,12 +32,12 @@ def valley(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
     return ObjectiveValue(-100.0 * (y - x * x) ** 2 - (1.0 - x) ** 2 - log_noise**2, slope, -2.0 * log_noise, None), 1.0
 
 
-def lie(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+def lie(parameters):
     """Promises to rise wherever one goes, and falls."""
     return ObjectiveValue(-float(np.sum(parameters.kernel.theta)), np.ones(2), 0.0, None), 1.0
 
 
-def test_a_search_of_planned_length_is_no_failure() -> None:
+def test_a_search_of_planned_length_is_no_failure():
     objective, calls = counted(valley)
     plain = new_search()
     plain.ascend(objective)
@@ -64,7 +53,7 @@ def test_a_search_of_planned_length_is_no_failure() -> None:
     assert valley(capped.parameters)[0].value == max(capped.trace)
 
 
-def test_the_cap_of_the_settings_is_a_failure_and_holds_for_a_planned_length_too() -> None:
+def test_the_cap_of_the_settings_is_a_failure_and_holds_for_a_planned_length_too():
     for planned, converged in ((None, False), (30, True)):
         objective, calls = counted(valley)
         search = new_search(max_iter=5)
@@ -74,7 +63,7 @@ def test_the_cap_of_the_settings_is_a_failure_and_holds_for_a_planned_length_too
 
 
 @pytest.mark.parametrize(("max_iter", "steps"), [(None, 20), (10, 4)])
-def test_evaluations_along_a_line(max_iter: int | None, steps: int) -> None:
+def test_evaluations_along_a_line(max_iter, steps):
     objective, calls = counted(lie)
     search = new_search()
     search.ascend(objective, max_iter=max_iter)
@@ -83,7 +72,7 @@ def test_evaluations_along_a_line(max_iter: int | None, steps: int) -> None:
     assert (search.converged, search.cut_short) == (max_iter is not None, False)
 
 
-def test_of_two_reasons_not_to_converge_the_one_that_more_iterations_help_is_named() -> None:
+def test_of_two_reasons_not_to_converge_the_one_that_more_iterations_help_is_named():
     search = new_search(max_iter=1)
     search.ascend(lie)
     assert (search.converged, search.cut_short) == (False, False)
@@ -91,7 +80,7 @@ def test_of_two_reasons_not_to_converge_the_one_that_more_iterations_help_is_nam
     assert (search.converged, search.cut_short) == (False, True)
 
 
-def two_hills(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+def two_hills(parameters):
     """Hills at log amplitudes near 1 and -1, the first .6 higher."""
     x, y = parameters.kernel.theta
     slope = np.array([-4.0 * x * (x * x - 1.0) + 0.3, -2.0 * y])
@@ -100,7 +89,7 @@ def two_hills(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
 
 
 @pytest.mark.parametrize("higher", [False, True])
-def test_of_several_starts_the_higher_end_wins(*, higher: bool) -> None:
+def test_of_several_starts_the_higher_end_wins(*, higher):
     search = new_search()
     left, right = (
         SparseParameters(search.parameters.kernel.clone_with_theta(np.array([x, 0.5])), 0.5, search.parameters.points)
@@ -124,15 +113,15 @@ def test_of_several_starts_the_higher_end_wins(*, higher: bool) -> None:
     assert search.parameters.kernel.theta[0] == pytest.approx(1.036, abs=1e-2)
 
 
-def test_points_move_in_units_of_the_shortest_length_scale_of_their_feature() -> None:
+def test_points_move_in_units_of_the_shortest_length_scale_of_their_feature():
     points = np.zeros((3, 2))
     assert length_scales(SparseParameters(RBF([1.0, 4.0]) + RBF(2.0), 0.1, points)).tolist() == [1.0, 2.0]
     assert length_scales(SparseParameters(ConstantKernel(3.0), 0.1, points)).tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(("priors", "noise"), [((), 1e-7), ((NormalPrior(np.zeros(2), 0.0, 1.0),), 2e-3 / 100.0)])
-def test_beside_priors_learnt_noise_does_not_vanish(priors: Priors, noise: float) -> None:
-    def interpolated(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+def test_beside_priors_learnt_noise_does_not_vanish(priors, noise):
+    def interpolated(parameters):
         """Log evidence of 100 rows that are explained whatever the noise is."""
         return ObjectiveValue(-50.0 * float(np.log(parameters.noise)), np.zeros(2), -50.0, None), 100.0
 

@@ -1,9 +1,5 @@
 """When `partial_fit` of sparse regression learns again, updates sums, and forgets rows; learning is scripted."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -14,17 +10,17 @@ from skpref.settings import schedule_of
 
 
 @pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def log(monkeypatch):
     """What is learnt from: (start of a search, rows), or (rows of an update, sums it adds to)."""
-    calls: list[Any] = []
+    calls = []
 
-    def learn(self: Any, start: Any, *, streams: bool) -> None:
+    def learn(self, start, *, streams):
         assert streams
         calls.append((start, self._rows[1].size))
         self.posterior_, self._sums, self._state, self.converged_ = "posterior", None, None, True
         self._rows_until_search, self._by_evidence = self._rows[1].size, False
 
-    def update(self: Any, rows: Any, sums: Any) -> Any:
+    def update(self, rows, sums):
         calls.append((rows[1].size, sums))
         self._sums = "sums"
         return self
@@ -35,13 +31,13 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return calls
 
 
-def stream(model: Any, *sizes: int) -> Any:
+def stream(model, *sizes):
     for n in sizes:
         model.partial_fit(np.zeros((n, 1)), np.arange(float(n)))
     return model
 
 
-def test_all_is_learnt_again_whenever_rows_have_doubled_up_to_ten_thousand(log: list[Any]) -> None:
+def test_all_is_learnt_again_whenever_rows_have_doubled_up_to_ten_thousand(log):
     model = stream(SVGPRegressor(), 4000, 3000, 999, 1)
     # The first update after a search is by all rows that are kept, the others by the new ones.
     assert log == [(None, 4000), (7000, None), (999, "sums"), ("compare", 8000)]
@@ -58,7 +54,7 @@ def test_all_is_learnt_again_whenever_rows_have_doubled_up_to_ten_thousand(log: 
     assert log == [(None, 6000), (12_000, None), (5, "sums")]
 
 
-def test_a_window_keeps_the_latest_rows_and_has_no_sums(log: list[Any]) -> None:
+def test_a_window_keeps_the_latest_rows_and_has_no_sums(log):
     model = stream(SVGPRegressor(window=50), 80, 20, 29)
     assert log == [(None, 50), (50, None), (50, None)]
     np.testing.assert_array_equal(model._rows[1], [79.0, *range(20), *range(29)])
@@ -67,12 +63,12 @@ def test_a_window_keeps_the_latest_rows_and_has_no_sums(log: list[Any]) -> None:
     assert log == [("compare", 50)]
 
 
-def test_other_likelihoods_learn_from_all_rows_with_the_kernel_as_it_is(log: list[Any]) -> None:
+def test_other_likelihoods_learn_from_all_rows_with_the_kernel_as_it_is(log):
     stream(SVGPRegressor(likelihood="poisson"), 30, 20, 10_000)
     assert log == [(None, 30), ("skip", 50), ("skip", 10_050)]
 
 
-def test_settings_of_a_fit_are_in_units_of_the_targets() -> None:
+def test_settings_of_a_fit_are_in_units_of_the_targets():
     scale = TargetScale(5.0, 2.0)
     assert SVGPRegressor()._config(scale, 50).noise is None
     config = SVGPRegressor(noise=3.0, tol=0.02, max_iter=7, optimizer="adam", learn_inducing=False)._config(scale, 50)

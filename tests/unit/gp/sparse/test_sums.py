@@ -1,9 +1,5 @@
 """Rows in Parquet files: the fit in memory, a batch at a time."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,11 +11,7 @@ from skpref.exceptions import DataError
 from skpref.gp.sparse import sums
 from skpref.likelihoods import PairwiseLogit
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pandas = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
 
 _rng = np.random.default_rng(0)
 N = 600
@@ -27,7 +19,7 @@ TABLE = pandas.DataFrame({"a": _rng.uniform(-2, 2, N), "price": 0.0, "b": _rng.n
 TABLE["price"] = 50.0 + 7.0 * np.sin(2 * TABLE.a) + TABLE.b + 0.5 * _rng.normal(size=N)
 TABLE["times"] = _rng.integers(0, 3, N).astype(float)
 X = TABLE[["a", "b"]]
-FIXED: dict[str, Any] = {
+FIXED = {
     "kernel": ConstantKernel(1.5, "fixed") * RBF([0.8, 2.0], "fixed"),
     "inducing": _rng.uniform(-2, 2, (15, 2)),
     "learn_inducing": False,
@@ -35,20 +27,20 @@ FIXED: dict[str, Any] = {
 }
 
 
-def stored(folder: Path, table: Any = TABLE, n_files: int = 3) -> str:
+def stored(folder, table=TABLE, n_files=3):
     for k, part in enumerate(np.array_split(np.arange(len(table)), n_files)):
         table.iloc[part].to_parquet(folder / f"{k}.parquet")
     return str(folder)
 
 
 @pytest.fixture
-def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_batches(monkeypatch):
     monkeypatch.setattr(sums, "SAMPLE_ROWS", 150)
     monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 70)
 
 
-def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"inducing": 12, "random_state": 0}
+def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path):
+    options = {"inducing": 12, "random_state": 0}
     wanted = SVGPRegressor(**options).fit(X, TABLE.price, TABLE.times)
     model = SVGPRegressor(**options).fit(stored(tmp_path), "price", "times")
     assert_array_equal(model.predict(X), wanted.predict(X))
@@ -57,7 +49,7 @@ def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_small_batches")
 @pytest.mark.parametrize("weighted", [False, True])
-def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(tmp_path: Path, weighted: bool) -> None:
+def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(tmp_path, weighted):
     weights = (TABLE.times, "times") if weighted else (None, None)
     wanted = SVGPRegressor(**FIXED).fit(X, TABLE.price, weights[0])
     table = TABLE if weighted else TABLE.drop(columns="times")
@@ -69,7 +61,7 @@ def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(tmp_path:
 
 
 @pytest.mark.usefixtures("_small_batches")
-def test_hyperparameters_of_a_sample_serve_all_rows_and_streams_go_on(tmp_path: Path) -> None:
+def test_hyperparameters_of_a_sample_serve_all_rows_and_streams_go_on(tmp_path):
     path = stored(tmp_path, TABLE.drop(columns="times"))
     model = SVGPRegressor(inducing=30, random_state=0).fit(path, "price")
     again = SVGPRegressor(inducing=30, random_state=0).fit(path, "price")
@@ -85,8 +77,8 @@ def test_hyperparameters_of_a_sample_serve_all_rows_and_streams_go_on(tmp_path: 
 
 @pytest.mark.usefixtures("_small_batches")
 @pytest.mark.parametrize("likelihood", ["student-t", "poisson", PairwiseLogit()])
-def test_other_likelihoods_take_full_passes(tmp_path: Path, likelihood: Any) -> None:
-    options: dict[str, Any] = {"inducing": FIXED["inducing"], "kernel": FIXED["kernel"], "likelihood": likelihood}
+def test_other_likelihoods_take_full_passes(tmp_path, likelihood):
+    options = {"inducing": FIXED["inducing"], "kernel": FIXED["kernel"], "likelihood": likelihood}
     table = TABLE.assign(price=TABLE.price.round() if likelihood == "poisson" else TABLE.price)
     table = table if isinstance(likelihood, str) else TABLE.assign(price=(TABLE.price > 50.0).astype(float))
     wanted = SVGPRegressor(**options, optimizer=None).fit(X, table.price, table.times)
@@ -103,7 +95,7 @@ def test_other_likelihoods_take_full_passes(tmp_path: Path, likelihood: Any) -> 
 
 
 @pytest.mark.usefixtures("_small_batches")
-def test_other_likelihoods_learn_their_parameters_from_a_sample(tmp_path: Path) -> None:
+def test_other_likelihoods_learn_their_parameters_from_a_sample(tmp_path):
     model = SVGPRegressor(inducing=15, likelihood="student-t", tol=1e-2, random_state=0)
     model.fit(stored(tmp_path, TABLE.drop(columns="times")), "price")
     assert model.noise_ == pytest.approx(0.45, rel=0.25)
@@ -116,31 +108,21 @@ def test_other_likelihoods_learn_their_parameters_from_a_sample(tmp_path: Path) 
     ("options", "y", "weight", "message"),
     [
         ({"inference": "vb"}, "price", None, "inference='vb' with likelihood='gaussian' needs all rows in memory"),
-        (
-            {"likelihood": "poisson", "inference": "svi"},
-            "times",
-            None,
-            "inference='svi' with likelihood='poisson' needs",
-        ),
+        ({"likelihood": "poisson", "inference": "svi"}, "times", None, "inference='svi' with likelihood='poisson'"),
         ({"optimizer": "adam"}, "price", None, "optimizer='adam' needs all rows in memory"),
         ({"window": 5}, "price", None, "window=5 needs all rows in memory"),
-        (
-            {},
-            "prices",
-            None,
-            "no column 'prices' in X, which has the columns a, price, b, times; name it by y=",
-        ),
+        ({}, "prices", None, "no column 'prices' in X, which has the columns a, price, b, times; name it by y="),
         ({}, "price", "time", "there is no column 'time' in X.*name it by sample_weight="),
         ({}, TABLE.price, None, "y must be the name of a column of X, which is not in memory; got Series"),
         ({}, None, None, "there is no column 'y' in X"),
     ],
 )
-def test_what_files_cannot_do_is_said(tmp_path: Path, options: Any, y: Any, weight: Any, message: str) -> None:
+def test_what_files_cannot_do_is_said(tmp_path, options, y, weight, message):
     with pytest.raises(DataError, match=message):
         SVGPRegressor(**options).fit(stored(tmp_path), y, weight)
 
 
-def test_files_without_rows_are_refused(tmp_path: Path) -> None:
+def test_files_without_rows_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"Found array with 0 sample\(s\) while a minimum of 1 is required for X"):
         SVGPRegressor().fit(stored(tmp_path, TABLE[:0], 1), "price")
 
@@ -155,9 +137,7 @@ def test_files_without_rows_are_refused(tmp_path: Path) -> None:
         ("times", -1.0, r"sample_weight.*\(rows 70 to 139 of X\)"),
     ],
 )
-def test_a_wrong_value_is_said_with_its_rows_and_the_last_fit_stays(
-    tmp_path: Path, column: str, value: float, message: str
-) -> None:
+def test_a_wrong_value_is_said_with_its_rows_and_the_last_fit_stays(tmp_path, column, value, message):
     table = TABLE.copy()
     table.loc[100, column] = value
     model = SVGPRegressor(**FIXED).fit(X, TABLE.price)

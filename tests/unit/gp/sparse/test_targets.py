@@ -1,9 +1,5 @@
 """Targets of regression: their unit, equal rows, limits, counts and noise."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,13 +11,13 @@ from skpref.gp.sparse.targets import distinct_targets, gaussian_rows, standardis
 from skpref.likelihoods import Gaussian, NegativeBinomial, OrdinalProbit, Poisson, StudentT
 
 
-def made(y: Any, weight: Any = None, X: Any = None) -> module.DistinctTargets:
+def made(y, weight=None, X=None):
     y = np.asarray(y, dtype=float)
     X = np.arange(float(y.size))[:, None] if X is None else np.asarray(X, dtype=float)[:, None]
     return distinct_targets(X, y, np.ones(y.size) if weight is None else np.asarray(weight, dtype=float))
 
 
-def test_equal_pairs_are_one_of_their_weight() -> None:
+def test_equal_pairs_are_one_of_their_weight():
     targets = made([5.0, 3.0, 5.0, 5.0, 9.0], [1.0, 2.0, 0.5, 4.0, 0.0], [1, 0, 1, 0, 7])
     rows = targets.X[targets.row, 0]
     got = sorted(zip(rows.tolist(), targets.y.tolist(), targets.weight.tolist(), strict=True))
@@ -30,7 +26,7 @@ def test_equal_pairs_are_one_of_their_weight() -> None:
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-200, 1e200, -1e300])
-def test_the_unit_is_the_weighted_deviation(unit: float) -> None:
+def test_the_unit_is_the_weighted_deviation(unit):
     y, weight = np.array([1.0, 2.0, 5.0]), np.array([1.0, 2.0, 3.0])
     mean = np.average(y, weights=weight)
     scale = target_scale(made(unit * y, weight))
@@ -39,13 +35,13 @@ def test_the_unit_is_the_weighted_deviation(unit: float) -> None:
 
 
 @pytest.mark.parametrize(("y", "deviation"), [([3.0, 3.0], 1.0), ([0.0, 0.0], 1.0), ([5e20, 5e20], 5e8)])
-def test_equal_targets_have_the_unit_1_or_what_exceeds_rounding(y: list[float], deviation: float) -> None:
+def test_equal_targets_have_the_unit_1_or_what_exceeds_rounding(y, deviation):
     assert target_scale(made(y)) == pytest.approx((y[0], deviation))
     largest = max(y)  # in files there is no other, and it may be 0
     assert module.TargetScale.from_moments(y[0], 0.0, largest).deviation == pytest.approx(deviation)
 
 
-def test_targets_far_from_the_first_ones_are_refused() -> None:
+def test_targets_far_from_the_first_ones_are_refused():
     scale = module.TargetScale(0.0, 2.0)
     assert_array_equal(standardised(made([2e100, -2e100]), scale), [1e100, -1e100])
     with pytest.raises(
@@ -57,7 +53,7 @@ def test_targets_far_from_the_first_ones_are_refused() -> None:
     assert standardised(made([]), scale).size == 0
 
 
-def test_rows_have_the_means_of_their_targets_and_the_scatter_about_them() -> None:
+def test_rows_have_the_means_of_their_targets_and_the_scatter_about_them():
     y, weight, X = np.array([1.0, 4.0, 2.0]), np.array([1.0, 3.0, 2.0]), [0, 0, 1]
     rows = gaussian_rows(made(y, weight, X), module.TargetScale(1.0, 2.0))
     z = (y - 1.0) / 2.0
@@ -68,7 +64,7 @@ def test_rows_have_the_means_of_their_targets_and_the_scatter_about_them() -> No
 
 
 @pytest.mark.parametrize("y", [[-1.0], [0.5], [np.inf - np.inf]])
-def test_poisson_targets_are_counts(y: list[float]) -> None:
+def test_poisson_targets_are_counts(y):
     for likelihood in ("poisson", Poisson(), "negative-binomial", NegativeBinomial()):
         with pytest.raises(DataError, match="y must be counts 0, 1, 2"):
             module.check_counts(likelihood, np.array(y))
@@ -77,7 +73,7 @@ def test_poisson_targets_are_counts(y: list[float]) -> None:
 
 
 @pytest.mark.parametrize(("size", "allowed"), [(1e100, True), (1e-100, True), (1.1e100, False), (0.9e-100, False)])
-def test_limits_of_exposures(size: float, allowed: bool) -> None:
+def test_limits_of_exposures(size, allowed):
     if allowed:
         assert_array_equal(module.read_exposure(size, 2, "poisson"), [size, size])
         return
@@ -85,7 +81,7 @@ def test_limits_of_exposures(size: float, allowed: bool) -> None:
         module.read_exposure([1.0, size], 2, "poisson")
 
 
-def test_first_likelihoods_and_their_noise() -> None:
+def test_first_likelihoods_and_their_noise():
     gaussian = module.initial_likelihood("gaussian", None, 2.0)
     assert gaussian == Gaussian(10.0)
     assert module.initial_likelihood("gaussian", 0.25, 2.0) == Gaussian(4.0)
@@ -104,7 +100,7 @@ def test_first_likelihoods_and_their_noise() -> None:
         module.variance_rule(OrdinalProbit((0.0,)))
 
 
-def test_drawn_noise_has_the_scale_of_the_likelihood() -> None:
+def test_drawn_noise_has_the_scale_of_the_likelihood():
     rng = np.random.default_rng(0)
     draws = module.draw_noise(Gaussian(4.0), (20_000,), rng)
     assert draws.std() == pytest.approx(0.5, rel=0.03)
@@ -114,9 +110,7 @@ def test_drawn_noise_has_the_scale_of_the_likelihood() -> None:
 
 
 @pytest.mark.parametrize(("n_zeros", "warns"), [(60, True), (10, False)])
-def test_a_number_that_many_targets_share_is_told(
-    n_zeros: int, *, warns: bool, recwarn: pytest.WarningsRecorder
-) -> None:
+def test_a_number_that_many_targets_share_is_told(n_zeros, *, warns, recwarn):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((100, 2)), rng.standard_normal(100)
     y[:n_zeros] = 0.0

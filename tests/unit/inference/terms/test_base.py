@@ -1,7 +1,5 @@
 """Terms: products with the design against the rows written out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -129,7 +127,7 @@ def test_utility_is_features_plus_offset():
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5])
-def test_a_segment_has_variables(size: float) -> None:
+def test_a_segment_has_variables(size):
     Segment("f", 1).validate()
     with pytest.raises(DataError, match="size must be a whole number >= 1"):
-        Segment("f", size).validate()  # type: ignore[arg-type]
+        Segment("f", size).validate()

@@ -1,7 +1,5 @@
 """Terms of observations that belong to an entity each, against their rows written out."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

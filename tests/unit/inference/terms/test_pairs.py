@@ -1,7 +1,5 @@
 """Terms of comparisons against their rows: whatever parts they have, they are linear in the same variables."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Products of factors: projections, moments, and each side's view, against docs/maths section 6 written out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
