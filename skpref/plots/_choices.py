@@ -400,4 +400,4 @@ class PartWorthsDisplay(Display):
             text = "mean with interval"
         ax.plot(np.asarray(self.mean), rows, "o", color=COLOUR)
         label_rows(ax, [shortened(name) for name in self.feature])
-        ax.set_xlabel(f"part-worth ({text}; bars: {bars})")
+        ax.set_xlabel(f"part-worth ({text})\nbars: {bars}")

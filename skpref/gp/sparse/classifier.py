@@ -311,7 +311,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             that are not among `classes_`.
         """
         self._validate_params()
-        refuse_balanced(self)
+        refuse_balanced(self.class_weight)
         with unchanged_on_failure(self):
             if not hasattr(self, "posteriors_"):
                 self._rows = self._read(X, y, sample_weight, classes)

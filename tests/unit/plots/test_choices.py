@@ -166,6 +166,10 @@ def test_part_worths_of_the_population(market: CrowdGPPL) -> None:
     np.testing.assert_allclose(most, report["mean"].to_numpy()[:, None] + 1.6448536269514722 * far)
     np.testing.assert_allclose(half, report["mean"].to_numpy()[:, None] + 0.6744897501960817 * far)
     np.testing.assert_allclose(mean, report[["low", "high"]])
+    report["feature"] = "a rather long name: " + report["feature"]
+    ax = PartWorthsDisplay.from_part_worths(report, ax=offscreen_axes(6.4, 4.8)).ax_
+    ax.figure.canvas.draw()
+    assert ax.xaxis.label.get_window_extent().x1 <= ax.figure.bbox.x1
 
 
 def test_part_worths_of_people(market: CrowdGPPL) -> None:
