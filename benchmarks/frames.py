@@ -3,8 +3,8 @@
     python benchmarks/frames.py [MODEL ...]
 
 Every model is fitted to every kind of frame. Then it is logged with MLflow and registered, with rows of that kind as
-example, loaded from the registry as a pyfunc, and asked two rows (a request) and all rows (a batch). MLflow takes data frames of pandas and arrays
-alone, so rows are asked as pandas, with the names of the signature.
+example, loaded from the registry as a pyfunc, and asked two rows (a request) and all rows (a batch). MLflow takes data
+frames of pandas and arrays alone, so rows are asked as pandas, with the names of the signature.
 """
 
 from __future__ import annotations
