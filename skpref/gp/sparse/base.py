@@ -88,7 +88,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
         return rows if self.window is None else tuple(part[-self.window :] for part in rows)
 
     def _has_few_points(self, most: int) -> bool:
-        """Return whether distinct rows have doubled since inducing points were chosen, of which there may be more."""
+        """Return whether distinct rows are twice the inducing points, and there may be more points."""
         largest, points = inducing_of(self.inducing, most)
         if not isinstance(points, str):
             return False
