@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -144,8 +145,12 @@ def test_values_that_make_no_curve_are_drawn_side_by_side(market: CrowdGPPL, val
 
 def test_long_names_of_products_are_different_curves() -> None:
     names = [f"the same first words of very long names, number {k}" for k in (1, 1, 2, 2)]
-    ax = ShareCurvesDisplay.from_sensitivity(shares_of(*names, price=[1, 2, 1, 2]), ax=offscreen_axes()).ax_
+    report = shares_of(*names, price=[-1, 1, -1, 1])
+    ax = ShareCurvesDisplay.from_sensitivity(report, ax=offscreen_axes(6.4, 4.8)).ax_
     assert len(ax.lines) == len({text.get_text() for text in ax.texts}) == 2
+    ax.figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_an_attribute_may_be_called_segment() -> None:
