@@ -2,15 +2,16 @@
 
     python benchmarks/frames.py [MODEL ...]
 
-Every model is fitted to every kind of frame. Then it is written in MLflow's format with rows of that kind as example,
-loaded as a pyfunc, and asked two rows (a request) and all rows (a batch). MLflow takes data frames of pandas and arrays
-alone, so rows are asked as pandas, with the names of the signature.
+Every model is fitted to every kind of frame. Then it is logged with MLflow and registered, with rows of that kind as
+example, loaded from the registry as a pyfunc, and asked two rows (a request) and all rows (a batch). MLflow takes data
+frames of pandas and arrays alone, so rows are asked as pandas, with the names of the signature.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+import uuid
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import skpref
-from skpref.tracking import save_model
+from skpref.tracking import track
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,9 +150,10 @@ def try_once(model: BaseEstimator, convert: Callable[[pd.DataFrame], Any], table
         else:
             fitted = model.fit(X, y)
         step, example = "log", table if is_lazy else X
-        folder = Path(tempfile.mkdtemp()) / "model"
-        save_model(fitted, folder, example[:2])
-        served = mlflow.pyfunc.load_model(str(folder))
+        name = f"model{uuid.uuid4().hex}"
+        with track(name, "frames", mlflow.get_tracking_uri(), plots=False) as run:
+            run.log_model(fitted, example[:2], registered_model_name=name)
+        step, served = "load", mlflow.pyfunc.load_model(f"models:/{name}/1")
         expected = np.asarray(fitted.predict(example))
         step = "request"
         inputs = served.metadata.signature.inputs
@@ -170,10 +172,12 @@ def main(names: list[str]) -> None:
     """Print the table by rows of models, and the reasons of what is not "yes"."""
     import logging
 
+    import mlflow
     from distributed import Client
 
     warnings.simplefilter("ignore")
     logging.disable(logging.ERROR)
+    mlflow.set_tracking_uri(f"sqlite:///{tempfile.mkdtemp()}/mlflow.db")
     kinds = frames()
     client = Client(processes=False, dashboard_address=None)
     reasons: list[str] = []

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from scipy.interpolate import BSpline
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
 from skpref._archive import check_schema, open_zip, read_file, read_schema, renumbered, require, write_archive
 from skpref._checks import check_columns
@@ -103,10 +104,12 @@ _SCIKIT_LEARN = _named(
         "SelectKBest SelectPercentile",
         "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
         "sklearn.impute._base": "MissingIndicator SimpleImputer",
+        "sklearn.impute._iterative": "IterativeImputer",
         "sklearn.impute._knn": "KNNImputer",
+        "sklearn.linear_model._bayes": "BayesianRidge",
         "sklearn.kernel_approximation": "AdditiveChi2Sampler Nystroem RBFSampler SkewedChi2Sampler",
         "sklearn.pipeline": "FeatureUnion Pipeline",
-        "sklearn.preprocessing._polynomial": "PolynomialFeatures",
+        "sklearn.preprocessing._polynomial": "PolynomialFeatures SplineTransformer",
         "sklearn.preprocessing._data": "Binarizer KernelCenterer MaxAbsScaler MinMaxScaler Normalizer PowerTransformer "
         "QuantileTransformer RobustScaler StandardScaler",
         "sklearn.preprocessing._discretization": "KBinsDiscretizer",
@@ -173,12 +176,6 @@ _OTHERS = _named(
         "RationalQuadratic Sum WhiteKernel",
     }
 )
-# Reasons why usual transformers are in none of the lists.
-_UNSAFE = {
-    "SplineTransformer": "its splines hold functions, and SciPy follows their sizes without a check; fit it apart from "
-    "the model, or take KBinsDiscretizer or PolynomialFeatures",
-    "IterativeImputer": "it holds a RandomState, whose position NumPy follows without a check; KNNImputer can be saved",
-}
 _ESTIMATORS = {**_OURS, **_SCIKIT_LEARN}
 _OBJECTS = {**_OURS, **_SCIKIT_LEARN, **_RECORDS, **_OTHERS}
 _OF_NUMPY = (
@@ -194,7 +191,7 @@ _FUNCTIONS = {
 _SCALARS = "bool float32 float64 int32 int64 uint8 uint64"
 _NODES: dict[str, set[str]] = {
     "ObjectNode": set(_OBJECTS),
-    "TupleNode": {"builtins.tuple", *_RECORDS},
+    "TupleNode": {"builtins.tuple", "sklearn.impute._iterative._ImputerTriplet", *_RECORDS},
     "DictNode": {"builtins.dict"},
     "ListNode": {"builtins.list"},
     "SetNode": {"builtins.set"},
@@ -227,7 +224,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     ----------
     estimator : estimator
         Of this package, or a `Pipeline` or `TransformedTargetRegressor` of its estimators and scikit-learn's usual
-        transformers (scaling, encoding, imputing, text, PCA, columns, selection, logarithms, roots and sines by NumPy).
+        transformers (scaling, encoding, splines, imputing, text, PCA, columns, selection, logarithms by NumPy).
         A `GPPLClassifier` and a `CrowdGPPL` keep their comparisons, by ids, for `partial_fit`. So these are part of the
         file.
     path : str or path-like
@@ -283,9 +280,8 @@ def save_with_columns(estimator: BaseEstimator, path: str | os.PathLike[str], co
         check_schema(schema, members, _NODES, _parts_of)
         _check(prepared, {})
     except Exception as error:
-        hints = [why for kind, why in _UNSAFE.items() if f".{kind} " in str(error)]
-        hints += ["joblib saves any estimator, in files that run code when they are loaded"]
-        raise DataError(f"cannot save a {name}: {'; '.join([str(error), *hints])}") from error
+        hint = "joblib saves any estimator, in files that run code when they are loaded"
+        raise DataError(f"cannot save a {name}: {error}; {hint}") from error
     write_archive(path, schema, members)
 
 
@@ -370,7 +366,8 @@ def _prepared(value: Any, memo: dict[int, Any]) -> Any:
     if isinstance(value, BaseEstimator):
         if id(value) not in memo:
             memo[id(value)] = other = object.__new__(type(value))
-            parts = vars(value) | _tables_read(value) | dict.fromkeys(vars(value).keys() & _DROPPED)
+            dropped = dict.fromkeys(vars(value).keys() & _DROPPED)
+            parts = vars(value) | _tables_read(value) | _plain_parts(value) | dropped
             kept = {name: part for name, part in parts.items() if not _NOT_KEPT.fullmatch(name)}
             other.__dict__ = {name: _prepared(part, memo) for name, part in kept.items()}
         return memo[id(value)]
@@ -404,6 +401,16 @@ def _tables_read(estimator: BaseEstimator) -> dict[str, Table]:
             parts = ("vocabulary", "features", "feature_names")
             tables[name].__setstate__({part: getattr(entities, part) for part in parts})
     return tables
+
+
+def _plain_parts(estimator: BaseEstimator) -> dict[str, Any]:
+    """Return splines and a generator that scikit-learn's transformers hold, as the values that they are built from."""
+    held, parts = vars(estimator), dict[str, Any]()
+    if type(estimator).__name__ == "SplineTransformer" and "bsplines_" in held:
+        parts["bsplines_"] = [(spline.t, spline.c, spline.k, spline.extrapolate) for spline in held["bsplines_"]]
+    if type(estimator).__name__ == "IterativeImputer" and "random_state_" in held:
+        parts["random_state_"] = held["random_state_"].get_state()
+    return parts
 
 
 # -------------------------------------------------------------------------------------------------------- after loading
@@ -475,12 +482,35 @@ def _check_estimator(estimator: BaseEstimator, memo: dict[int, Any], where: str)
         estimator._validate_steps()  # noqa: SLF001 - names, and what is a transformer
     if isinstance(estimator, OneHotEncoder) and "categories_" in held:
         _check_encoder(estimator, where)
+    if isinstance(estimator, SplineTransformer) and "bsplines_" in held:
+        estimator.bsplines_ = [_rebuilt_spline(parts, where) for parts in held["bsplines_"]]
+    if isinstance(held.get("random_state_"), tuple):
+        estimator.random_state_ = _rebuilt_generator(held["random_state_"], where)
     if not ours:
         return
     if any(name.endswith("_") for name in held.keys() - params):
         estimator._check_fitted()  # noqa: SLF001 - of this package
     else:
         require(held.keys() - params <= _UNFITTED, where or cls.__name__, "is not fitted, but has a state")
+
+
+def _rebuilt_spline(parts: tuple[Any, ...], where: str) -> BSpline:
+    """Return a spline of its parts, which SciPy follows without a check; knots of a constant column are equal."""
+    knots, coefficients, degree, extrapolate = parts
+    sound = knots.dtype == coefficients.dtype == np.float64 and knots.ndim == 1 and coefficients.ndim == 2
+    sound = sound and degree >= 0 and degree < knots.size - degree - 1 <= len(coefficients)
+    require(sound and np.isfinite(knots).all() and (np.diff(knots) >= 0.0).all(), where, "bsplines_ must be splines")
+    order = np.ascontiguousarray(knots), np.ascontiguousarray(coefficients)
+    return BSpline.construct_fast(*order, int(degree), extrapolate=extrapolate)
+
+
+def _rebuilt_generator(state: tuple[Any, ...], where: str) -> np.random.RandomState:
+    """Return the generator of a state, whose position NumPy follows without a check."""
+    sound = len(state) == 5 and state[0] == "MT19937" and state[1].shape == (624,) and 0 <= int(state[2]) <= 624
+    require(sound, where, "random_state_ must be a state of MT19937")
+    generator = np.random.RandomState()
+    generator.set_state(state)
+    return generator
 
 
 def _check_parameters(value: BaseEstimator, where: str) -> set[str]:

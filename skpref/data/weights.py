@@ -68,9 +68,9 @@ def class_weights(class_weight: Any, labels: NDArray[Any], sample_weight: object
     return weight * factors[number]
 
 
-def refuse_balanced(estimator: Any) -> None:
+def refuse_balanced(class_weight: Any) -> None:
     """Refuse weights by the classes' sizes where rows come in parts."""
-    if isinstance(estimator.class_weight, str):
+    if isinstance(class_weight, str):
         advice = "pass the weights as a dict, by compute_class_weight of scikit-learn"
         raise DataError(f"class_weight='balanced' needs all rows at once, which partial_fit does not have; {advice}")
 

@@ -11,7 +11,6 @@ from sklearn.utils._param_validation import StrOptions
 
 from skpref._callbacks import fit_context
 from skpref._sources import accept_collections
-from skpref.data.weights import class_weights, refuse_balanced
 from skpref.factorization.machine.base import CONSTRAINTS, FactorizationMachine
 from skpref.factorization.machine.heads import ClassHead
 from skpref.likelihoods import PairwiseProbit
@@ -164,9 +163,6 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
     def _head(self) -> ClassHead:
         return ClassHead(self.link)
 
-    def _weights(self, labels: NDArray[Any], sample_weight: Any) -> Any:
-        return class_weights(self.class_weight, labels, sample_weight)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -215,7 +211,6 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
         ValueError
             As in `fit`; or if a label is new, a group of `freeze` does not exist, or `n_factors` was changed.
         """
-        refuse_balanced(self)
         return self._partial_fit(X, y, classes, sample_weight, freeze)
 
     @accept_collections

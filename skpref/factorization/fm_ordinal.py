@@ -109,6 +109,11 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         All levels from low to high, also those absent from `y`. None: the categories of an ordered
         `pandas.Categorical`, also in files, or the sorted numbers. Strings need `class_order`; without it, up to 3 of
         them are sorted alphabetically, with a warning.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the levels, which multiply those of the rows; levels that a dict lacks have weight 1. "balanced":
+        inversely proportional to the levels' weights in y. Thresholds and probabilities are then those of such a
+        population, and no longer those of new rows. Not for rows in files or on a cluster or, mostly, "gibbs", which
+        needs whole weights; and "balanced" not for `partial_fit`.
     inference : {"auto", "variational", "gibbs"}, default="auto"
         "variational" maximises the bound. "gibbs" draws from the exact posterior, in a chain that starts from a few
         passes of the variational fit; predictions and attributes are averages over the draws. Its probabilities are
@@ -196,6 +201,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
     n_factors: int = 10
     _: KW_ONLY
     class_order: ArrayLike | None = None
+    class_weight: dict[Any, float] | str | None = None
     inference: Literal["auto", "variational", "gibbs"] = "auto"
     max_iter: int = 150
     burn_in: int = 40
@@ -206,6 +212,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: kinds for name, kinds in CONSTRAINTS.items() if name not in {"n_samples", "kl_weights"}},
         "class_order": ["array-like", None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
         "inference": [StrOptions({"auto", "variational", "gibbs"})],
         "burn_in": [Interval(Integral, 0, None, closed="left")],
         **CHECKPOINT_CONSTRAINTS,

@@ -284,6 +284,7 @@ class ShareCurvesDisplay(Display):
             ax.fill_between(value[rows], low[rows], high[rows], color=colour, alpha=alpha, linewidth=0)
             ax.plot(value[rows], mean[rows], marker=".", color=colour, linestyle=style)
         ax.margins(x=0.0)
+        ax.locator_params(axis="x", nbins=5)  # the names beside the axes make these narrow
         ax.set_ylim(bottom=0.0)
         ends = np.array([mean[rows[-1]] for rows in rows_of.values()])
         label_ends(ax, ends, [shortened(_joined(curve)) for curve in rows_of], colours)
@@ -400,4 +401,4 @@ class PartWorthsDisplay(Display):
             text = "mean with interval"
         ax.plot(np.asarray(self.mean), rows, "o", color=COLOUR)
         label_rows(ax, [shortened(name) for name in self.feature])
-        ax.set_xlabel(f"part-worth ({text}; bars: {bars})")
+        ax.set_xlabel(f"part-worth ({text})\nbars: {bars}")

@@ -176,6 +176,8 @@ class SkillCurvesDisplay(Display):
 
             locator = mdates.AutoDateLocator(minticks=3, maxticks=7)
             ax.xaxis.set(major_locator=locator, major_formatter=mdates.ConciseDateFormatter(locator))
+        else:
+            ax.locator_params(axis="x", nbins=5)
         ends = np.array([line[np.isfinite(line)][-1] for line in lines])
         label_ends(ax, ends, [shortened(name) for name in self.ids], colours)
         ax.set(xlabel="time", ylabel=f"{self.unit} (mean and {100 * self.credibility:g} % interval)")

@@ -78,6 +78,9 @@ class CovariateEffectsDisplay(Display):
         names = [f"{name} = {typical:.3g}" for name, typical in zip(columns["name"], columns["typical"], strict=True)]
         return cls(names, effect, std, credibility).plot(ax=ax)
 
+    def _n_labels(self) -> tuple[int, int]:
+        return 0, len(self.names)
+
     def _draw(self, ax: Axes) -> None:
         place, half_width = np.arange(len(self.names)), ndtri(0.5 + 0.5 * self.credibility) * np.asarray(self.std)
         ax.axvline(0.0, color="black", linewidth=0.8)

@@ -117,7 +117,7 @@ class WinMatrixDisplay(Display):
         small = ax.get_yticklabels()[0].get_fontsize() if names else None
         shown = ax.get_yticks().astype(int)
         ax.set_xticks(shown, [names[k] for k in shown], parse_math=False, rotation=90, fontsize=small)
-        ax.set_title(printable(self.title), parse_math=False, wrap=True)
+        ax.set_title(printable(self.title), parse_math=False, wrap=True, pad=10)  # above the numbers beside the colours
         for row, column in np.argwhere(~np.isnan(shares)) if len(names) <= _MOST_NUMBERS else ():
             share = shares[row, column]
             text = f"{share:.2f}".removeprefix("0")

@@ -150,7 +150,8 @@ class _Inputs(NamedTuple):
     names: list[str]  # all columns, in order
     ids: list[str]  # columns of ids, in the order of X without names
     numbers: list[str]  # columns of covariates
-    needed: list[str]  # columns of groups, and of times
+    groups: list[str]  # columns of groups
+    time: list[str]  # the column of times, if there is one
     user: str | None  # column of the user, which the parameter `users` replaces
     are_names_known: bool  # whether X had names
     spare: tuple[str, ...] = ()  # columns of ids that a row may lack: of the third item shown, and of players
@@ -158,7 +159,7 @@ class _Inputs(NamedTuple):
     @property
     def read(self) -> list[str]:
         """Columns that a prediction reads."""
-        return [*self.ids, *self.numbers, *self.needed]
+        return [*self.ids, *self.numbers, *self.groups, *self.time]
 
 
 def _inputs(estimator: Any) -> _Inputs | None:
@@ -183,12 +184,13 @@ def _inputs(estimator: Any) -> _Inputs | None:
         return [column if isinstance(column, str) else names[column] for column in columns]
 
     parts = [part for place in places for part in (place if isinstance(place, tuple) else (place,))]
-    ids, numbers, needed = named(parts), [], []
+    ids, numbers, groups, time = named(parts), [], [], []
     if roles is not None:
         numbers = named(replace(roles, user=None, left=None, right=None, weight=None, groups=(), time=None).columns())
-        needed = named([*roles.groups, *([] if roles.time is None else [roles.time])])
+        groups, time = named(roles.groups), named([] if roles.time is None else [roles.time])
     spare = tuple(ids) if getattr(first, "_has_teams", False) else ()
-    return _Inputs(names, ids, numbers, needed, ids[0] if sides[0] == "user" else None, known is not None, spare)
+    user = ids[0] if sides[0] == "user" else None
+    return _Inputs(names, ids, numbers, groups, time, user, known is not None, spare)
 
 
 def _task_inputs(first: Any) -> _Inputs:
@@ -199,7 +201,7 @@ def _task_inputs(first: Any) -> _Inputs:
     user = None if not asked else names[first.user or 0] if isinstance(first.user or 0, int) else first.user
     ids = [*([user] if user is not None else []), *(name for name in names if name != user)]
     items = [name for name in ids if name != user]
-    return _Inputs(names, ids, [], [], user, known is not None, tuple(items[2:]))
+    return _Inputs(names, ids, [], [], [], user, known is not None, tuple(items[2:]))
 
 
 def example_rows(X: Any) -> Any:
@@ -249,13 +251,13 @@ def _signature(estimator: Any, table: Any, answer: Any) -> dict[str, Any]:
     if hasattr(table, "columns"):
         ids, optional = [], []
         if columns is not None:
-            ids, optional = [*columns.ids, *columns.needed], [columns.user, *columns.numbers, *columns.spare]
+            ids, optional = [*columns.ids, *columns.groups], [columns.user, *columns.numbers, *columns.spare]
         specs = []
         for spec in inputs.inputs:
-            # MLflow cuts decimals of an integer, and refuses integers for a double.
-            is_number = spec.type in (DataType.long, DataType.integer) and spec.name not in ids  # some have no hash
+            # MLflow cuts decimals of an integer, refuses integers for a double, and makes dates of numbers.
+            free = spec.type in (DataType.long, DataType.integer, DataType.datetime) and spec.name not in ids
             needed = spec.required and spec.name not in optional
-            specs.append(ColSpec(AnyType() if is_number else spec.type, spec.name, required=needed))
+            specs.append(ColSpec(AnyType() if free else spec.type, spec.name, required=needed))
         inputs = Schema(specs)
     signature = ModelSignature(inputs=inputs, outputs=signature.outputs, params=ParamSchema(_params(estimator)))
     return {"signature": signature} | ({"input_example": table} if table.shape[1] <= _MAX_FEATURES else {})
@@ -309,23 +311,6 @@ def _std_method(last: Any) -> str | None:
 
 
 # ---------------------------------------------------------------------------------------------------------- predicting
-def _refuse_numbers_as_dates(rows: Any, fitted: Any) -> None:
-    """Refuse what MLflow makes of numbers in a column of dates: nanoseconds since 1970, moments of that January.
-
-    Where the fitted comparisons have times of that January, these are as they are.
-    """
-    years = getattr(fitted, "time", None)
-    if years is not None and np.any((years >= 0.0) & (years < 1.0 / 12.0)):
-        return
-    for name, dates in rows.select_dtypes("datetime").items():
-        wrong = np.flatnonzero((dates < "1970-02-01") & (dates > "1970-01-01") & (dates != dates.dt.normalize()))
-        if wrong.size:
-            got = dates.iloc[wrong[0]]
-            raise DataError(
-                f"column {name!r} must have dates such as 2024-05-31; in row {wrong[0]} a number became {got}"
-            )
-
-
 class _Predictor:
     """The predictions of a served model."""
 
@@ -376,7 +361,7 @@ class _Predictor:
             if names is None or not hasattr(table, "iloc"):
                 return np.asarray(table)
             return table[[name for name in names if name in table.columns]]
-        needed = [name for name in [*inputs.ids, *inputs.needed] if name not in inputs.spare]
+        needed = [name for name in [*inputs.ids, *inputs.groups, *inputs.time] if name not in inputs.spare]
         missing = [name for name in needed if name not in table.columns]
         if missing:
             raise DataError(
@@ -385,7 +370,6 @@ class _Predictor:
         # Rows without any covariate have ids alone; columns that are not read may be missing.
         has_more = set(table.columns) - {*inputs.ids} or inputs.spare
         rows = table.reindex(columns=inputs.names if has_more else inputs.ids)
-        _refuse_numbers_as_dates(rows, getattr(self._last, "_comparisons", None))
         return rows if inputs.are_names_known else rows.to_numpy(dtype=object)
 
     def _ranking(self, table: Any) -> Any:

@@ -7,12 +7,17 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.utils.class_weight import compute_sample_weight
 
-from skpref import SVGPClassifier, VariationalFMClassifier
+from skpref import GPOrdinalRegressor, SVGPClassifier, VariationalFMClassifier, VariationalFMOrdinal
 from skpref.exceptions import DataError
 
 X = np.random.default_rng(0).normal(size=(80, 2))
 Y = np.where(X[:, 0] + X[:, 1] > 1.0, "yes", "no")
-MODELS = [SVGPClassifier(inducing=5, optimizer=None, random_state=0), VariationalFMClassifier(random_state=0)]
+MODELS = [
+    SVGPClassifier(inducing=5, optimizer=None, random_state=0),
+    VariationalFMClassifier(random_state=0),
+    GPOrdinalRegressor(None, inference="vb", optimizer=None, class_order=["no", "yes"], random_state=0),
+    VariationalFMOrdinal(2, class_order=["no", "yes"], random_state=0),
+]
 models = pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 
 
@@ -55,7 +60,7 @@ def test_parts_of_the_rows_have_no_balance(model):
         model.set_params(class_weight="balanced").partial_fit(X, Y)
 
 
-@models
+@pytest.mark.parametrize("model", [model for model in MODELS if not isinstance(model, GPOrdinalRegressor)])
 def test_rows_elsewhere_are_refused(model, tmp_path):
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame(X, columns=["a", "b"]).assign(y=Y).to_parquet(tmp_path / "rows.parquet")

@@ -20,7 +20,7 @@ from skpref._archive import MAX_MEMBERS, _check_member, renumbered, write_archiv
 from skpref.exceptions import ModelFormatError
 from skpref.inference.blocks import StackedBlock
 from skpref.likelihoods import PairwiseProbit, PairwiseProbitTies
-from skpref.persistence import load, save
+from skpref.persistence import _prepared, load, save
 from tests.unit.test_persistence import LEVELS, fitted
 
 
@@ -307,7 +307,7 @@ def reread(case):
 
 
 def forged(case, where, change, path):
-    model = pickle.loads(reread(case))
+    model = _prepared(pickle.loads(reread(case)), {})
     changed(model, where.split("."), change)
     return forge(model, path)
 
@@ -484,6 +484,14 @@ PARTS = [
     ("pipe, texts", "steps.0.1.transformers_.0.1._tfidf.idf_", cut, "idf_ must be of 4 features"),
     ("pipe, columns", "steps.0.1.transformers_.0.1.steps.1.1.mean_", cut, "mean_ must be of 3 features"),
     ("pipe, reduced", "steps.1", always(("both", "passthrough")), "not unique"),
+    ("pipe, filled", "steps.1.1.bsplines_.0.0", lambda t: t[:4], "must be splines"),
+    ("pipe, filled", "steps.1.1.bsplines_.0.0", lambda t: t[::-1].copy(), "must be splines"),
+    ("pipe, filled", "steps.1.1.bsplines_.0.1", lambda c: c[1:].copy(), "must be splines"),
+    ("pipe, filled", "steps.1.1.bsplines_.0.1", lambda c: c.astype(np.float32), "must be splines"),
+    ("pipe, filled", "steps.1.1.bsplines_.0.2", always(-1), "must be splines"),
+    ("pipe, filled", "steps.1.1.bsplines_.0.2", always(9), "must be splines"),
+    ("pipe, filled", "steps.0.1.random_state_", lambda state: (*state[:2], 10**6, *state[3:]), "a state of MT19937"),
+    ("pipe, filled", "steps.0.1.random_state_", lambda state: ("PCG64", *state[1:]), "a state of MT19937"),
     ("pipe, texts", "steps.0.1.transformers_.0.1.vocabulary_.apple", always(10**6), "must number its words"),
 ]
 

@@ -32,7 +32,7 @@ from skpref.data.levels import check_labels
 from skpref.data.shards import design_of_shards, read_rows, row_columns
 from skpref.data.stored import is_stored
 from skpref.data.tables import canonical, unique_rows
-from skpref.data.weights import read_weights
+from skpref.data.weights import class_weights, read_weights, refuse_balanced
 from skpref.exceptions import DataError, DataWarning
 from skpref.factorization.machine.fields import find_absent_groups, one_hot_groups
 from skpref.factorization.machine.fit import FitOptions, ascend, coordinate_ascent
@@ -213,7 +213,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
     def _fit_rows(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, stream: bool = False) -> Self:
         """Fit to rows in memory, all or the first of a stream."""
         X, labels = self._read(X, y, reset=True)
-        sample_weight = self._weights(labels, sample_weight)
+        sample_weight = class_weights(self._class_weight, labels, sample_weight)
         used, weight = _read_used_rows(X.shape[0], sample_weight)
         values, classes = self._head.read(labels, used, classes, y)
         X = X if sample_weight is None else X[used]
@@ -237,10 +237,9 @@ class FactorizationMachine(CallbackMixin, HasSettings):
             self._sample(data)
         return self
 
-    def _weights(self, labels: NDArray[Any], sample_weight: Any) -> Any:
-        """Return the weights of rows with these labels."""
-        del labels
-        return sample_weight
+    @property
+    def _class_weight(self) -> Any:
+        return getattr(self, "class_weight", None)  # regressors have none
 
     def _needs_chain(self, data: TrainingRows, *, stream: bool) -> bool:
         """Return whether a chain follows the variational fit."""
@@ -261,6 +260,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any, freeze: Any) -> Self:
         """Update the posterior with more rows; the present posterior is the prior."""
+        refuse_balanced(self._class_weight)
         with unchanged_on_failure(self):
             if not hasattr(self, "fitted_"):
                 return self._fit_rows(X, y, classes, sample_weight, stream=True)
@@ -272,7 +272,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
                 msg = f"classes must be those of the first call, {record.list_classes()}; got {given!r:.200}"
                 raise DataError(f"{msg}. To change them, call fit with all rows.")
             X, labels = self._read(X, y)
-            sample_weight = self._weights(labels, sample_weight)
+            sample_weight = class_weights(self._class_weight, labels, sample_weight)
             used, weight = _read_used_rows(X.shape[0], sample_weight)
             values = self._head.encode(labels, used, record.classes)
             data = TrainingRows(X if sample_weight is None else X[used], (values - old.offset) / old.scale, weight)
@@ -392,7 +392,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
             f"n_samples={self.n_samples!r}": self.n_samples > 0,
             "early_stopping=True": self.early_stopping,
             "inference='gibbs'": getattr(self, "inference", None) == "gibbs",
-            f"class_weight={(weights := getattr(self, 'class_weight', None))!r}": weights is not None,
+            f"class_weight={self._class_weight!r}": self._class_weight is not None,
         }
         refuse_parameters(
             reasons,

@@ -28,7 +28,7 @@ from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data.levels import check_labels, encode_levels, ordered_levels, with_levels_of
 from skpref.data.tables import canonical, stack, unique_rows
-from skpref.data.weights import read_weights
+from skpref.data.weights import class_weights, read_weights, refuse_balanced
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData, check_covariance
@@ -118,6 +118,10 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
         `pandas.Categorical`, or the sorted numbers. Strings need `class_order`; without it, up to 3 of them are sorted
         alphabetically, with a warning. Also set it for ``cross_val_predict(..., method="predict_proba")``, which
         replaces labels by numbers in alphabetical order.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the levels, which multiply those of the rows; levels that a dict lacks have weight 1. "balanced":
+        inversely proportional to the levels' weights in y. Thresholds and probabilities are then those of such a
+        population, and no longer those of new rows. "balanced" is not for `partial_fit`.
     warm_start : bool, default=False
         Whether `fit` starts from the result of the previous fit, if kernel, levels and number of features are the same.
         "auto" always searches from scratch.
@@ -201,6 +205,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
         "tol": [Interval(Real, 0.0, None, closed="left")],
         "n_max_exact": [Interval(Integral, 1, None, closed="left")],
         "class_order": ["array-like", None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "random_state": ["random_state", np.random.Generator],
@@ -219,6 +224,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
         tol: float = 1e-4,
         n_max_exact: int = 4000,
         class_order: ArrayLike | None = None,
+        class_weight: dict[Any, float] | str | None = None,
         warm_start: bool = False,
         verbose: int = 0,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
@@ -233,6 +239,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
         self.tol = tol
         self.n_max_exact = n_max_exact
         self.class_order = class_order
+        self.class_weight = class_weight
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
@@ -324,6 +331,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
             msg = "partial_fit needs rows of features; got kernel='precomputed'. Call fit with all rows."
             raise DataError(msg)
         self._validate_params()
+        refuse_balanced(self.class_weight)
         with unchanged_on_failure(self):
             start = None
             if not hasattr(self, "posterior_"):
@@ -373,7 +381,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
             self.classes_, level = ordered_levels(labels, order, column=y, fewest=min_levels)
         else:
             level = encode_levels(labels, self.classes_)
-        weight = read_weights(sample_weight, rows.shape[0])
+        weight = read_weights(class_weights(self.class_weight, labels, sample_weight), rows.shape[0])
         self._precomputed = precomputed
         if precomputed:
             check_covariance(rows)

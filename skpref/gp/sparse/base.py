@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._callbacks import CallbackMixin
 from skpref._estimator import digest, evaluation_callback
 from skpref._validation import validate_data
-from skpref.data.tables import canonical, stack
+from skpref.data.tables import canonical, stack, unique_rows
 from skpref.gp.relevance import posterior_relevance
 from skpref.gp.sparse.fit_general import GeneralConfig
 from skpref.gp.sparse.search import SparseConfig
@@ -86,6 +86,14 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
     def _cut_window(self, rows: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the latest rows, at most `window`."""
         return rows if self.window is None else tuple(part[-self.window :] for part in rows)
+
+    def _has_few_points(self, most: int) -> bool:
+        """Return whether distinct rows are twice the inducing points, and there may be more points."""
+        largest, points = inducing_of(self.inducing, most)
+        if not isinstance(points, str):
+            return False
+        n = self.posterior_.basis.points.shape[0]
+        return n < largest and 2 * n <= self._rows[1].size and 2 * n <= unique_rows(self._rows[0])[0].size
 
     def _check_new_rows(self, X: ArrayLike) -> Features:
         """Return rows to predict."""

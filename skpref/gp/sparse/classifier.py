@@ -285,8 +285,9 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     ) -> Self:
         """Update the fit with more rows.
 
-        All rows are kept, or those in `window`. Kernel and inducing points stay as learnt by the first call, and the
-        inference resumes at the earlier posterior.
+        All rows are kept, or those in `window`. While inducing points are fewer than 300, or `inducing`, all is learnt
+        again whenever the number of rows has doubled. Then kernel and points stay, and the inference resumes at the
+        earlier posterior.
 
         Parameters
         ----------
@@ -311,7 +312,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             that are not among `classes_`.
         """
         self._validate_params()
-        refuse_balanced(self)
+        refuse_balanced(self.class_weight)
         with unchanged_on_failure(self):
             if not hasattr(self, "posteriors_"):
                 self._rows = self._read(X, y, sample_weight, classes)
@@ -323,7 +324,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
                     msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r:.200}."
                     raise DataError(msg)
                 self._add_rows(self._read(X, y, sample_weight, self.classes_, reset=False))
-                self._learn(self._warm_starts("skip"))
+                few = self._has_few_points(_INDUCING)
+                self._learn(None if few else self._warm_starts("skip"), streams=few)
             if not self.converged_:
                 warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
         return self

@@ -36,7 +36,7 @@ from skpref.gp.sparse.evidence import bound
 from skpref.gp.sparse.fit import fit_collapsed
 from skpref.gp.sparse.fit_general import Observations, fit_general
 from skpref.gp.sparse.scoring import ScoredCounts
-from skpref.gp.sparse.sums import SummedRegressor
+from skpref.gp.sparse.sums import N_INDUCING, SummedRegressor
 from skpref.gp.sparse.targets import (
     TargetScale,
     check_counts,
@@ -293,8 +293,9 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         since. After that they are dropped, so memory does not grow. With `window`, the latest rows are kept instead,
         and only they count.
 
-        Likelihoods other than the Gaussian have no such sums: all rows (or those in the window) are kept, the kernel
-        stays as learnt by the first call, and the inference resumes at the earlier posterior.
+        Likelihoods other than the Gaussian have no such sums: all rows (or those in the window) are kept. While
+        inducing points are fewer than 500, or `inducing`, all is learnt again whenever the number of rows has doubled.
+        Then the kernel stays, and the inference resumes at the earlier posterior.
 
         Parameters
         ----------
@@ -336,7 +337,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
                 self._rows_until_search -= new_rows[1].shape[0]
             if first or not collapses or (few and self._rows_until_search <= 0):
                 few_points = first or not self._by_evidence  # a stream after `fit` has the points of `fit`
-                self._learn(None if first else self._warm_start("compare" if collapses else "skip"), streams=few_points)
+                anew = first or (not collapses and self._has_few_points(N_INDUCING))
+                self._learn(None if anew else self._warm_start("compare" if collapses else "skip"), streams=few_points)
                 if not collapses and not self.converged_:
                     warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
                 return self

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from skpref.inference.svi import Problem, State
 
 # inducing="auto"
-_N_INDUCING: Final = 500  # inducing points of more than EXACT_ROWS distinct rows
+N_INDUCING: Final = 500  # inducing points of more than EXACT_ROWS distinct rows
 _MANY_ROWS: Final = 1_000_000  # rows from which on there are no more where these lose much: a pass takes minutes
 _LARGEST: Final = 1e150  # largest target that is squared
 _STANDARDISED: Final = ("gaussian", "student-t")
@@ -127,7 +127,7 @@ class SummedRegressor(SparseGP):
     def _max_points(self, n_distinct: int, *, streams: bool = False) -> int:
         """Return the largest number of inducing points, before any loss; fewer where a pass is repeated often."""
         repeats = streams or not self._collapses()
-        return inducing_of(self.inducing, _N_INDUCING if repeats or n_distinct > EXACT_ROWS else EXACT_ROWS)[0]
+        return inducing_of(self.inducing, N_INDUCING if repeats or n_distinct > EXACT_ROWS else EXACT_ROWS)[0]
 
     def _config(self, scale: TargetScale, n_distinct: int, *, streams: bool = False) -> SparseConfig:
         """Return the settings of the searches; a stream has few points, for which every update is fast."""

@@ -1,6 +1,7 @@
 """Shares and part-worths, drawn."""
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -136,8 +137,12 @@ def test_values_that_make_no_curve_are_drawn_side_by_side(market, values):
 
 def test_long_names_of_products_are_different_curves():
     names = [f"the same first words of very long names, number {k}" for k in (1, 1, 2, 2)]
-    ax = ShareCurvesDisplay.from_sensitivity(shares_of(*names, price=[1, 2, 1, 2]), ax=offscreen_axes()).ax_
+    report = shares_of(*names, price=[-1, 1, -1, 1])
+    ax = ShareCurvesDisplay.from_sensitivity(report, ax=offscreen_axes(6.4, 4.8)).ax_
     assert len(ax.lines) == len({text.get_text() for text in ax.texts}) == 2
+    ax.figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_an_attribute_may_be_called_segment():
@@ -158,6 +163,10 @@ def test_part_worths_of_the_population(market):
     np.testing.assert_allclose(most, report["mean"].to_numpy()[:, None] + 1.6448536269514722 * far)
     np.testing.assert_allclose(half, report["mean"].to_numpy()[:, None] + 0.6744897501960817 * far)
     np.testing.assert_allclose(mean, report[["low", "high"]])
+    report["feature"] = "a rather long name: " + report["feature"]
+    ax = PartWorthsDisplay.from_part_worths(report, ax=offscreen_axes(6.4, 4.8)).ax_
+    ax.figure.canvas.draw()
+    assert ax.xaxis.label.get_window_extent().x1 <= ax.figure.bbox.x1
 
 
 def test_part_worths_of_people(market):

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from skpref.plots import RankingDisplay, WinMatrixDisplay, offscreen_axes
+from skpref.plots import CovariateEffectsDisplay, RankingDisplay, WinMatrixDisplay, offscreen_axes
 
 
 def test_the_best_stands_on_top(model):
@@ -68,9 +68,16 @@ def test_labels_never_overlap(n, own):
 
     names = [f"a rather long name of item {number}" for number in range(n)]
     shares = np.full((n, n), 0.5)
-    for display in (RankingDisplay(names, np.zeros(n), np.ones(n)), WinMatrixDisplay(names, shares)):
+    rows = RankingDisplay(names, np.zeros(n), np.ones(n)), CovariateEffectsDisplay(names, np.zeros(n), np.ones(n))
+    for display in (*rows, WinMatrixDisplay(names, shares, "observed share of wins, row against column")):
         display.plot(ax=None if own else offscreen_axes())
         display.figure_.canvas.draw()
-        boxes = [label.get_window_extent() for label in display.ax_.get_yticklabels()]
+        labels = display.ax_.get_yticklabels()
+        boxes = [label.get_window_extent() for label in labels]
         assert all(below.y1 <= above.y0 + 1.0 for above, below in pairwise(boxes))
+        if display in rows:
+            assert not own or labels[0].get_fontsize() > 8.0
+        else:  # the numbers beside the colours
+            beside = display.figure_.axes[1].get_yticklabels()[-1].get_window_extent()
+            assert not beside.overlaps(display.ax_.title.get_window_extent())
         plt.close(display.figure_)

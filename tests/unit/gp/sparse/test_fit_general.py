@@ -428,6 +428,19 @@ def test_classes_in_mini_batches_with_adam():
     assert model.score(X, SIDE) > 0.85
 
 
+@pytest.mark.parametrize("model", [SVGPClassifier(), SVGPRegressor(likelihood="student-t")], ids=repr)
+def test_a_stream_may_begin_with_one_row(model):
+    side = (SIDE == "up").astype(int)
+    model.set_params(kernel=KERNEL, inducing=20, optimizer=None, random_state=0)
+    model.partial_fit(X[:1], side[:1], *([[0, 1]] if isinstance(model, SVGPClassifier) else []))
+    sizes = []
+    for start in range(1, 100, 9):
+        model.partial_fit(X[start : start + 9], side[start : start + 9])
+        sizes.append(model.posterior_.basis.points.shape[0])
+    assert sizes == [10, 10, *[20] * 9]
+    assert np.mean((model.predict(X[100:]) > 0.5) == (F[100:] > 0.0)) > 0.85
+
+
 def test_streams_of_classes():
     stream = classifier().partial_fit(X[:80], SIDE[:80], classes=["down", "up"])
     before = stream.score(X, SIDE)
