@@ -37,11 +37,11 @@ _FRACTION_LEVELS: Final = 6
 MODE_STEPS: Final = 60
 MODE_TOLERANCE: Final = 1e-2
 # The trapezoidal rule of the tilted logit: steps, in standard deviations where these are small, for errors of Z below
-# 3e-10; how far it reaches, in standard deviations; most steps in one of these, enough up to v = 1e3.
+# 3e-10; how far it reaches, in standard deviations; most steps in one of these, enough up to v = 1,800.
 _STEP: Final = 0.53
 _STEP_OF_SD: Final = 0.65
 _REACH: Final = 7.2
-_MOST_STEPS: Final = 60.0
+_MOST_STEPS: Final = 80.0
 _LEAST_VARIANCE: Final = 1e-30  # variance that is none
 _LARGE: Final = 1e300  # exp(-z) from which on s(-z) is 1
 _SMALL: Final = 8192  # observations (about 2 ms) below which waking threads costs more than it saves
