@@ -61,6 +61,7 @@ class Job:
             if run is not None:  # without the storage: an address may hold a password
                 names = ("model", "trials", "timeout", "out", "seed", "folds", "holdout", "settings")
                 run.log_params(task.facts | {f"job.{name}": getattr(options, name) for name in names})
+                run.log_input(task.rows.X, task.rows.y)
             outcome = self._finish(self.search())
             files = write(outcome)
             if run is not None:

@@ -13,6 +13,7 @@ from skpref.exceptions import DataError
 from skpref.tracking.client import DEFAULT_ROOT, LOCK, mlflow_call
 from skpref.tracking.mlflow import Tracker
 from skpref.tracking.recorder import Recorder, active_run, is_ours, send_model
+from skpref.tracking.run_metadata import describe_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -280,6 +281,18 @@ class TrackedRun:
             Values, written as text.
         """
         self.tracker.log_params(self.key, params)
+
+    def log_input(self, X: Any, y: Any = None) -> None:
+        """Log the shape, the columns and a digest of data as the input of the run, as MLflow shows it.
+
+        Parameters
+        ----------
+        X : {array-like, CSR, DataFrame} of shape (n, n_columns)
+            Rows.
+        y : array-like of shape (n,), default=None
+            Their answers.
+        """
+        self.tracker.outbox.send("data", self.key, values=describe_data(X, y, None)[1])
 
     def log_metrics(self, metrics: Mapping[str, float], step: int = 0) -> None:
         """Log numbers, such as scores of a hold-out.

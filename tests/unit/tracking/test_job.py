@@ -1,5 +1,7 @@
 """What the command ``skpref tune`` leaves in an MLflow store."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,8 @@ def test_a_parent_a_run_a_trial_curves_and_files(home, stored, capsys):
     assert parent.data.params["data.n_comparisons"] == "60"
     assert parent.data.params["job.trials"] == "3"
     assert "best.likelihood" in parent.data.params
+    (data,) = parent.inputs.dataset_inputs
+    assert json.loads(data.dataset.profile) == {"num_rows": 60, "num_elements": 120}
     metrics = parent.data.metrics
     assert {"holdout.tuned.log_loss", "holdout.tuned.ece", "holdout.coin_flip.accuracy"} <= set(metrics)
     for number in range(3):
