@@ -64,6 +64,8 @@ def correction_of_scale(model: Hierarchy, fit: HierarchyFit) -> float:
     At the S of the fit the evidence, priors and held-out answers are in balance; what is missing of the evidence moves
     it until its slope is that of the evidence in the other direction.
     """
+    if np.diff(model.users.rows).min() > _MOST_ANSWERS:
+        return 0.0
     alone = hold_still(model)
 
     def evidence(log_scale: float) -> tuple[float, float]:
