@@ -36,7 +36,7 @@ _DIFFERENCE = 1e-2  # step in mu, in standard deviations, of the third derivativ
 
 
 def log_ratio(model: Hierarchy, fit: HierarchyFit) -> float:
-    """Return the part of the log evidence that third cumulants add to that of expectation propagation."""
+    """Return what third cumulants add to the log evidence of expectation propagation."""
     state, users, w = fit.state, model.users, model.weight
     rows = model.consensus @ fit.half.T
     V, S = rows @ rows.T, model.places.spread_covariance(state.S)

@@ -529,7 +529,7 @@ def _with_right_scale(model: Hierarchy, fit: HierarchyFit, limits: dict[str, Any
 
 
 def _draw_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> BoolArray:
-    """Draw users with about `n_rows` comparisons in all, (U,), all of them if they have fewer."""
+    """Draw users with about `n_rows` comparisons in all, (U,); everybody if there are fewer."""
     order = rng.permutation(model.n_users)
     counts = np.cumsum(np.diff(model.users.rows)[order])
     drawn = np.zeros(model.n_users, dtype=bool)
