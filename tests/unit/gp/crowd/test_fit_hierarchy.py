@@ -242,6 +242,7 @@ def test_covariances_of_several_regularisations_are_averaged(monkeypatch):
     of_folds = np.diag([3.0, 1.0, 0.1, 0.1, 0.1])
     monkeypatch.setattr(fit_hierarchy, "_regularise", lambda *_: (chosen, [of_folds, np.eye(5)]))
     monkeypatch.setattr(fit_hierarchy, "fit_to_choose", fitted)
+    monkeypatch.setattr(fit_hierarchy, "correction_of_scale", lambda *_: 0.0)
     data = make_crowd(12, 5, 200, n_features=0, n_user_features=0, random_state=1)
     model = CrowdGPPL(random_state=0).fit(data.comparisons, data.y)
 

@@ -199,7 +199,7 @@ def test_the_loss_by_points_is_counted_by_row():
 def test_where_points_lose_much_the_noise_is_that_of_the_evidence_and_points_are_more(monkeypatch):
     for module in (sums, fit):
         monkeypatch.setattr(module, "EXACT_ROWS", 420)
-    monkeypatch.setattr(sums, "_N_INDUCING", 110)
+    monkeypatch.setattr(sums, "N_INDUCING", 110)
     rng = np.random.default_rng(0)
     X, new = rng.standard_normal((2, 600, 4))
     y, truth = (np.sin(2.0 * rows).sum(axis=1) for rows in (X, new))
