@@ -132,7 +132,7 @@ def _checked(X: Any, name: str, options: dict[str, Any]) -> Any:
         )
     if not sparse.issparse(X):
         if isinstance(X, dict):
-            raise DataError(f"{name} is a dict; make a data frame of it: pandas.DataFrame({name})")
+            raise DataError(f"{name} is a dict, but an array or a data frame is required: try pandas.DataFrame({name})")
         return _with_empty_zeros(check_numbers(_as_table(X), name))
     return check_sparse(X, name) if options.get("accept_sparse") else X  # scikit-learn refuses it
 

@@ -249,7 +249,7 @@ def test_targets_of_any_kind_are_numbers(dtype):
 
 
 def test_a_dict_is_told_to_become_a_frame():
-    with pytest.raises(DataError, match=r"X is a dict; make a data frame of it: pandas.DataFrame\(X\)"):
+    with pytest.raises(DataError, match=r"X is a dict, .*required: try pandas.DataFrame\(X\)"):
         SVGPRegressor().fit({"a": [1.0, 2.0]}, [1.0, 2.0])
 
 

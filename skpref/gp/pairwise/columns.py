@@ -97,7 +97,7 @@ class PairColumns:
     def read(self, X: Any, *, weighted: bool = True) -> PairRows:
         """Return the ids, covariates and, if asked for, weights of rows that have all the columns."""
         if isinstance(X, Mapping):
-            raise DataError("X is a dict; make a data frame of it: pandas.DataFrame(X)")
+            raise DataError("X is a dict, but an array or a data frame is required: try pandas.DataFrame(X)")
         columns = Columns.of(X, "X", "X", LEAVE_OUT)
         if not columns.size:
             raise DataError(NO_ROWS.format("X", "rows"))

@@ -98,7 +98,7 @@ class TaskClassifier(ComparisonClassifier):
     def _read_tasks(self, X: Any, *, reset: bool = False, weighted: bool = False) -> Tasks:
         """Return tasks; after a fit they may show fewer items than in the fit."""
         if isinstance(X, Mapping):
-            raise DataError("X is a dict; make a data frame of it: pandas.DataFrame(X)")
+            raise DataError("X is a dict, but an array or a data frame is required: try pandas.DataFrame(X)")
         named = self._columns or PairColumns(Roles(), self._sides, [])
         tasks = named.read_tasks(Columns.of(X, "X", "X", LEAVE_OUT, TABLE_OF_TASKS), weighted=weighted)
         if tasks.covariates is not None:

@@ -205,7 +205,7 @@ def test_tables_that_cannot_be_read_are_refused_in_words(battles):
     X, y = battles
     with pytest.raises(DataError, match="more than one column 'judge'; give columns different names"):
         GPPLClassifier(covariates=["home"], **NAMES).fit(pd.concat([X, X[["judge"]]], axis=1), y)
-    with pytest.raises(DataError, match=r"X is a dict; make a data frame of it: pandas.DataFrame\(X\)"):
+    with pytest.raises(DataError, match=r"X is a dict, .*required: try pandas.DataFrame\(X\)"):
         GPPLClassifier(covariates=["home"], **NAMES).fit({name: X[name] for name in X}, y)
     rows = np.ma.masked_equal([[0, 1, 5], [1, 2, 7], [2, 0, 6]], 7)
     with pytest.raises(DataError, match=r"X, row 1, column 2: a number is missing \(a covariate\)"):
