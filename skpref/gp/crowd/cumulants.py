@@ -53,8 +53,9 @@ def log_ratio(model: Hierarchy, fit: HierarchyFit) -> float:
         own, A, seen = slice(*users.rows[user : user + 2]), users.user_rows(user), users.seen_rows(user)
         left = np.eye(len(P)) - P @ W
         C = seen @ (left @ (P + A @ V @ A.T @ left.T)) @ seen.T
-        k = third[own]
-        total += float(k * w[own] @ C**3 @ (k * w[own]) - w[own] @ (k**2 * np.diagonal(C) ** 3)) / 12.0
+        k, own_w = third[own], w[own]
+        alone = np.minimum(own_w, own_w**2)  # a weight w >= 1 is w equal answers, which are pairs, too
+        total += float(k * own_w @ C**3 @ (k * own_w) - alone @ (k**2 * np.diagonal(C) ** 3)) / 12.0
     return total
 
 

@@ -68,6 +68,8 @@ def test_equal_answers_are_one_with_their_weight() -> None:
     assert merged[1].evidence == pytest.approx(separate[1].evidence, abs=1e-3)
     assert log_ratio(*merged) == pytest.approx(log_ratio(*separate), rel=1e-3)
     assert log_ratio(*merged) > 0.0
+    one_each, y = crowd(5, 4, 1, 2.0)
+    assert log_ratio(*fitted(one_each, y, 4.0 * np.eye(4), np.full(5, 0.5))) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_strong_tastes_are_found_to_be_stronger_and_weak_ones_stay() -> None:

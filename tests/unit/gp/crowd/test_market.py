@@ -59,10 +59,10 @@ def test_shares_add_up_to_one(model, rule, new_people):
 def test_shares_are_mean_probabilities_of_people(model):
     task = ["brand=x, price=2", "brand=y, price=3", "none", None]
     P = model.predict_proba([[user, *task] for user in model.user_ids_])
-    frame = model.shares(task[:3], n_samples=500)
+    frame = model.shares(task[:3], n_samples=4000)
     # Probabilities of draws have a standard deviation of .1 of people together: five standard errors.
-    assert_allclose(frame["share"], P.mean(axis=0)[:3], atol=0.022)
-    assert_allclose(model.shares(PRODUCTS, none=True, n_samples=500)["share"], frame["share"])
+    assert_allclose(frame["share"], P.mean(axis=0)[:3], atol=0.008)
+    assert_allclose(model.shares(PRODUCTS, none=True, n_samples=4000)["share"], frame["share"])
 
 
 def test_prices_lower_shares_and_curves_are_scenarios(model):
