@@ -17,9 +17,9 @@ from skpref.data import Comparisons
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.gp.crowd.consensus import MOST_ITEMS
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
 from skpref.gp.crowd.fit_hierarchy import (
-    MAX_ITEMS,
     MAX_WEIGHT,
     HierarchicalFit,
     HierarchyWarmStart,
@@ -168,7 +168,7 @@ class CrowdBase(NamesGroups, TaskClassifier):
             return True
         if self.inference != "auto":
             return self.inference in {"ep", "laplace"}
-        return n_items <= MAX_ITEMS and self._keeps_kernels() and self.n_factors > 0
+        return n_items <= MOST_ITEMS and self._keeps_kernels() and self.n_factors > 0
 
     def _keeps_kernels(self) -> bool:
         """Tell whether no optimizer changes the hyperparameters of all kernels."""
@@ -249,7 +249,7 @@ class CrowdBase(NamesGroups, TaskClassifier):
             check_memory(features.shape[0], min(self._crowd_config().pair.n_inducing, features.shape[0]), whose="users")
             warn_constant(features, "the users who compared")
         kernels = self._given_kernels()
-        many = compared.n_items > MAX_ITEMS and self.inference == "auto" and self._keeps_kernels()
+        many = compared.n_items > MOST_ITEMS and self.inference == "auto" and self._keeps_kernels()
         fit: CrowdFit | HierarchicalFit
         small = self.inference != "auto" or float(compared.weight.max(initial=0.0)) <= MAX_WEIGHT
         hierarchical = self._is_hierarchical(compared.n_items) and (small or self._has_tasks)

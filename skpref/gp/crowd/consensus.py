@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 MOST_ITEMS = 2_000  # items that "ep" and "laplace" accept: 32 MB a matrix, seconds a pass
+# Share of entries of the design below which it is sparse, and entries up to which that saves nothing.
+_FEW_ENTRIES, _SMALL = 0.1, 10_000
 
 
 def design_of(
@@ -44,7 +46,8 @@ def design_of(
         rows[:n, :width] = np.hstack(columns)
     rows[n:, width:] = np.eye(n_effects)
     parts = [(name, column.shape[1]) for name, column in zip(names, columns, strict=True)]
-    return (sparse.csr_array(rows) if n_kinds else rows), parts
+    few = np.count_nonzero(rows) < _FEW_ENTRIES * rows.size
+    return (sparse.csr_array(rows) if few and rows.size > _SMALL else rows), parts
 
 
 def choose_timeline(

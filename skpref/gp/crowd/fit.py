@@ -55,7 +55,7 @@ _SHORTER = 4.0  # divisor of the length-scales of the factors, from each of thes
 
 # Numbers by which the rates of the priors of item and user factors are multiplied if held-out comparisons ask for it.
 # With the priors as they are, factors that few answers of each user show are dropped even where they predict.
-_BROADER = (10.0, 100.0)
+BROADER = (10.0, 100.0)
 _FEWEST_TO_CHOOSE = 1000  # comparisons: fewer do not tell taste from chance, and later calls keep the choice
 _HELD_OUT, _CHOICE_PASSES, _CHOICE_ROWS = 0.1, 30, 200_000  # share of comparisons; passes and comparisons of these fits
 
@@ -145,7 +145,7 @@ def _choose_priors(model: CrowdModel, bases: Bases, rng: np.random.Generator) ->
     part = replace(config, pair=replace(config.pair, schedule=schedule))
     users, items = Items(data.users, np.arange(c.n_users)), Items(data.items, np.arange(c.n_items))
     log_p = []
-    for breadth in ((1.0, 1.0), _BROADER):
+    for breadth in ((1.0, 1.0), BROADER):
         candidate = replace(model, data=data, pair=pair, config=part.broadened(*breadth))
         fit = _fit_from_scratch(candidate, bases, np.random.default_rng(0))
         asked = (users, np.asarray(test.user)), items, test.left, test.right
@@ -154,7 +154,7 @@ def _choose_priors(model: CrowdModel, bases: Bases, rng: np.random.Generator) ->
     gain = log_p[1] - log_p[0]
     # By more than its standard error, so that chance does not choose.
     broader = gain.sum() > np.sqrt(np.sum((gain - gain.mean()) ** 2))
-    return replace(model, config=config.broadened(*_BROADER)) if broader else model
+    return replace(model, config=config.broadened(*BROADER)) if broader else model
 
 
 def _with_priors_of(state: svi.State, config: CrowdConfig) -> CrowdConfig:

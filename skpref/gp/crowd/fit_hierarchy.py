@@ -23,8 +23,9 @@ from skpref.exceptions import DataError
 from skpref.gp.crowd.consensus import MOST_ITEMS, choose_timeline, design_of, take_fewer_steps
 from skpref.gp.crowd.cumulants import correction_of_scale
 from skpref.gp.crowd.groups import GroupPosterior, prior_scales
-from skpref.gp.crowd.held_out import N_FOLDS, folds_of, log_likelihood
+from skpref.gp.crowd.held_out import N_FOLDS, draw_users, folds_of, log_likelihood, some_users
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, hold_still, start_state
+from skpref.gp.crowd.low_rank import choose_tastes
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import AtS, Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
@@ -58,7 +59,9 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
-MAX_ITEMS = 500  # items up to which "auto" learns a full covariance: each pass factors several
+# Items from which S is not free: it would follow noise. On simulations of 150 to 1,000 items `choose_tastes` is 0 to
+# .07 nats ahead, on pairs of 200 and 400 films .001 to .002 behind, and much faster; below, .01 behind.
+_MANY_ITEMS = 120
 MAX_WEIGHT = 1e9  # weight of an answer: beyond, rounding loses the other answers
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
 # that scale; and the penalty of the trace. From close to that to few strong directions. A scale of 4 is for answers
@@ -179,7 +182,7 @@ def fit_crowd_hierarchy(
         shape = None  # to be chosen
     update = start is not None and start.changed is not None and is_update(model, start.posterior, start.changed)
     if start is None or (model.stage is not None and not update):
-        few = _some_users(model, MAX_CHOICE if model.stage is None else _MAX_PAIRS, rng)
+        few = some_users(model, MAX_CHOICE if model.stage is None else _MAX_PAIRS, rng)
         few, model = _choose_steps(few, model, _columns_of_items(pair, basis, config), scales, config)
         shape = choose_shape(few, data, items, kernels, scales, config, pair) if shape is None else shape
         few, model = replace(few, shape=shape.matrix), replace(model, shape=shape.matrix)
@@ -191,7 +194,7 @@ def fit_crowd_hierarchy(
         first = replace(start_state(model, scales, config.pair.likelihood, 1.0), S=learnt[0])
     n_learnt, schedule = int(model.users.rows[-1]), config.pair.schedule
     chosen = chosen if n_learnt <= MAX_CHOICE else (replace(chosen[0], share=1.0),)
-    model = chosen[0].apply_to(model)
+    model = _apply(chosen[0], model)
     if start is not None and start.changed is not None and update:
         n_learnt = start.posterior.n_learnt
         if start.thresholds is not None and first.thresholds is not None:
@@ -201,7 +204,7 @@ def fit_crowd_hierarchy(
         fit = update_hierarchy(model, first, start.posterior, start.changed, start.likelihood, schedule)
     else:
         report = schedule.on_iteration
-        if n_learnt <= _MAX_AVERAGE and model.max_rank and model.stage is None:
+        if n_learnt <= _MAX_AVERAGE and model.max_rank and model.stage is None and model.learn_S:
             again = start is not None or n_learnt > MAX_CHOICE
             model, first = _averaged(model, first, chosen, learnt, again=again)
         saved = _run_checkpoint(data, (items, user_kernel), chosen, config)
@@ -255,6 +258,14 @@ def _cold_start(
     likelihood, scale = config.pair.likelihood, 1.0 if config.n_factors else _NO_TASTE
     rough = replace(few, coarse=True)
     first = fit_to_choose(rough, start_state(few, scales, likelihood, scale))
+    if few.stage is None and few.max_rank and few.y.size >= len(few.shape) > _MANY_ITEMS:
+        more, begin = few, first.state
+        if few.n_users < model.n_users:
+            more = model.select_users(draw_users(model, _MAX_AVERAGE, rng))
+            begin = start_state(more, scales, likelihood, scale)
+        share, S = choose_tastes(more, begin, config)
+        tastes = Regularisation(more.item_scale(S), penalty=share)
+        return (tastes,), [S], replace(start_state(model, scales, likelihood, scale), S=S)
     if few.stage is None or not few.max_rank:
         chosen, learnt = _regularise(few, first, scales, likelihood)
     else:
@@ -269,13 +280,21 @@ def _cold_start(
     return chosen, learnt, replace(state, S=S)
 
 
+def _apply(chosen: Regularisation, model: Hierarchy) -> Hierarchy:
+    """Return the model with a regularisation; the S of many items stays as it was chosen."""
+    model = chosen.apply_to(model)
+    if model.penalty is None or model.stage is not None or len(model.shape) <= _MANY_ITEMS:
+        return model
+    return replace(model, penalty=None, learn_S=False)
+
+
 def _choose_steps(
     few: Hierarchy, model: Hierarchy, of_items: dict[str, Array], scales: dict[str, Scale], config: CrowdConfig
 ) -> tuple[Hierarchy, Hierarchy]:
     """Choose how the consensus moves, if it does; the model of few users gets fewer steps for all other choices."""
     if model.places.timeline is None:
         return few, model
-    fewer = _some_users(few, _MAX_TIMES, np.random.default_rng(0))
+    fewer = some_users(few, _MAX_TIMES, np.random.default_rng(0))
     places = choose_timeline(fewer, of_items, scales, config.pair.likelihood)
     consensus, _ = design_of(places, of_items, model.users.extra.shape[1])
     return take_fewer_steps(replace(few, places=places), of_items), replace(model, places=places, consensus=consensus)
@@ -329,7 +348,7 @@ def _rough_model(
     pair, _, basis = _consensus_basis(data, kernels._replace(items=Linear(variance, "fixed")), config, rng, None)
     places = _places_of_attributes(data, order=config.pair.order)
     model = _hierarchy(data.comparisons, places, pair, basis, None, config)
-    rough = replace(_some_users(model, _MAX_PAIRS, np.random.default_rng(0)), coarse=True)
+    rough = replace(some_users(model, _MAX_PAIRS, np.random.default_rng(0)), coarse=True)
     return rough, start_state(rough, dict(pair.scales()), config.pair.likelihood, 1.0)
 
 
@@ -478,7 +497,7 @@ def _learn_from_more_users(model: Hierarchy, state: HierarchyState, S: Array, rn
     """Return S learnt from up to 100,000 comparisons, so that larger data need few passes."""
     if not model.max_rank or model.users.rows[-1] <= _MAX_AVERAGE:
         return S
-    part = _some_users(model, _MAX_AVERAGE, rng)
+    part = some_users(model, _MAX_AVERAGE, rng)
     return fit_to_choose(part, replace(start_state(part, state.scales, state.likelihood, 1.0), S=S)).state.S
 
 
@@ -511,7 +530,7 @@ def _with_right_scale(model: Hierarchy, fit: HierarchyFit, limits: dict[str, Any
     """Return model and fit with the scale of S that follows from what expectation propagation leaves out."""
     if not model.max_rank or model.laplace or model.stage is not None:
         return model, fit
-    chosen = _draw_users(model, MAX_CHOICE, np.random.default_rng(0))
+    chosen = draw_users(model, MAX_CHOICE, np.random.default_rng(0))
     few, at = model, fit
     if not chosen.all():
         few, thresholds = model.select_users(chosen), fit.state.thresholds
@@ -526,23 +545,6 @@ def _with_right_scale(model: Hierarchy, fit: HierarchyFit, limits: dict[str, Any
     grown[: grown.size - model.places.order] = np.exp(0.5 * change)
     model = replace(model, learn_S=False)
     return model, fit_hierarchy(model, replace(fit.state, S=grown[:, None] * fit.state.S * grown), **limits)
-
-
-def _draw_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> BoolArray:
-    """Draw users with about `n_rows` comparisons in all, (U,); everybody if there are fewer."""
-    order = rng.permutation(model.n_users)
-    counts = np.cumsum(np.diff(model.users.rows)[order])
-    drawn = np.zeros(model.n_users, dtype=bool)
-    enough = model.n_users if counts[-1] <= n_rows else max(1, int(np.searchsorted(counts, n_rows)))
-    drawn[order[:enough]] = True
-    return drawn
-
-
-def _some_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> Hierarchy:
-    """Return the model of random users with about `n_rows` comparisons in all, or of all users if they have fewer."""
-    if model.users.rows[-1] <= n_rows:
-        return model
-    return model.select_users(_draw_users(model, n_rows, rng))
 
 
 def _covariates(

@@ -1,4 +1,4 @@
-"""Folds of a crowd's comparisons, and the likelihood of answers that a fit did not see."""
+"""Parts of a crowd's comparisons, and the likelihood of answers that a fit did not see."""
 
 from __future__ import annotations
 
@@ -10,10 +10,27 @@ from skpref._compiled.streams import hashed
 from skpref.gp.crowd.blocks import personal_moments
 
 if TYPE_CHECKING:
-    from skpref._typing import IntArray
+    from skpref._typing import BoolArray, IntArray
     from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit
 
 N_FOLDS = 5
+
+
+def draw_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> BoolArray:
+    """Draw users with about `n_rows` comparisons in all, (U,); everybody if there are fewer."""
+    order = rng.permutation(model.n_users)
+    counts = np.cumsum(np.diff(model.users.rows)[order])
+    drawn = np.zeros(model.n_users, dtype=bool)
+    enough = model.n_users if counts[-1] <= n_rows else max(1, int(np.searchsorted(counts, n_rows)))
+    drawn[order[:enough]] = True
+    return drawn
+
+
+def some_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> Hierarchy:
+    """Return the model of random users with about `n_rows` comparisons in all, or of all users if they have fewer."""
+    if model.users.rows[-1] <= n_rows:
+        return model
+    return model.select_users(draw_users(model, n_rows, rng))
 
 
 def folds_of(model: Hierarchy, fit: HierarchyFit) -> IntArray:

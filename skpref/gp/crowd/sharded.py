@@ -12,7 +12,8 @@ from skpref._sources import refuse_parameters
 from skpref.data.comparisons import concatenated
 from skpref.data.shards import ShardOptions, check_classes, without_repeats
 from skpref.exceptions import DataError
-from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE, MAX_ITEMS, MAX_WEIGHT
+from skpref.gp.crowd.consensus import MOST_ITEMS
+from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE, MAX_WEIGHT
 from skpref.gp.crowd.market import CrowdMarket
 from skpref.gp.crowd.model import CrowdData
 from skpref.gp.crowd.places import Places
@@ -107,11 +108,10 @@ class ShardedCrowd(ReadsSources, CrowdMarket):
 
     def _check_items(self, n_items: int) -> None:
         """Refuse more items than have a full covariance."""
-        if self.inference == "auto" and n_items > MAX_ITEMS:
+        if self.inference == "auto" and n_items > MOST_ITEMS:
             raise DataError(
-                f"X compares {n_items} items; data on disk or on a cluster are fitted with up to {MAX_ITEMS}, whose "
-                "covariance is learnt. Set inference='ep' for up to 2,000, take a sample into memory, or leave out "
-                "items that are seldom compared"
+                f"X compares {n_items} items; data on disk or on a cluster are fitted with up to {MOST_ITEMS}, whose "
+                "covariance is learnt. Take a sample into memory, or leave out items that are seldom compared"
             )
 
 

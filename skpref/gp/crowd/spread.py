@@ -19,7 +19,7 @@ from scipy.special import multigammaln
 
 from skpref._math.linalg import cholesky, inverse_lower
 from skpref.gp.crowd.hierarchy import end_of_fit, fit_hierarchy, hold_still
-from skpref.gp.crowd.tastes import log_curvature
+from skpref.gp.crowd.tastes import curvature_of_scale, log_curvature
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,24 +56,21 @@ def _share_known(model: Hierarchy, at_S: HierarchyFit, information: Array, squar
     grown = np.ones(len(S))
     grown[: len(S) - model.places.order] = np.exp(0.5 * _STEP)
     around = sum(_follow(model, at_S.state, np.diag(grown**sign)).evidence for sign in (-1.0, 1.0))
-    alike = replace(model, penalty=None)
-    of_numbers = float(log_curvature(alike, S, information, squared, cholesky(model.shape))[3])
+    of_numbers = curvature_of_scale(model, S, information, squared)
     return float(np.clip(2.0 * (2.0 * at_S.evidence - around) / _STEP**2 / of_numbers, _LEAST_KNOWN, 1.0))
 
 
 def _moves(model: Hierarchy, fit: HierarchyFit, information: Array, squared: float) -> Iterator[Array]:
     """Yield matrices that move S to its draws; every second one mirrors the draw before."""
     S = fit.state.S
-    shape_chol = cholesky(model.shape)
-    L, _, T, curvature = log_curvature(model, S, information, squared, shape_chol)
-    n = len(L)
-    of_scale = float(log_curvature(replace(model, penalty=None), S, information, squared, shape_chol)[3])
+    n = len(S) - model.own_left
     if model.penalty is None:
-        spread, follows = np.zeros((n, n)), np.ones(n)
+        L, spread, follows = cholesky(S[:n, :n]), np.zeros((n, n)), np.ones(n)
     else:
+        L, _, T, curvature = log_curvature(model, S, information, squared, cholesky(model.shape))
         spread = np.minimum(1.0 / np.sqrt(curvature), np.sqrt(0.5) * _LARGEST)
         follows = model.prior_weight * np.diagonal(T) / np.diagonal(curvature)
-    follows = follows * min(np.sqrt(2.0 / of_scale), _LARGEST)
+    follows = follows * min(np.sqrt(2.0 / curvature_of_scale(model, S, information, squared)), _LARGEST)
     # Draws are made in coordinates that neither the order nor the names of items turn: a root of S of the items sorted.
     utility = model.places.sum_by_item((model.consensus @ fit.mean)[None])[0, :n]
     order = np.argsort(np.round(utility, _DIGITS), kind="stable")

@@ -65,6 +65,8 @@ def next_S(
     S = state.S
     if model.learn_S and model.own_scales:
         S = _scored_scales(model, state, information[0], moment, radius)
+    elif model.learn_S and model.penalty is None:
+        S = _scored_scale(model, state, information, moment, radius)
     elif model.learn_S:
         S = _scored(model, state, information, moment, shape_chol, radius)
         S = _limit_rank(model, S, shape_chol) if limited else S
@@ -94,9 +96,9 @@ def log_curvature(
     """Return L, L^T shape^-1 L, floor * L^-1 shape L^-T and minus twice the second derivatives of the log evidence.
 
     S = L L^T without the left side where its variance is a parameter of its own. In the coordinates of L, all users'
-    information is diagonal. The derivatives are in the symmetric matrix X of S = L exp(X) L^T, shape (n, n); or in the
-    logarithm of the scale, shape (), where S = scale * shape.
+    information is diagonal. The derivatives are in the symmetric matrix X of S = L exp(X) L^T, shape (n, n).
     """
+    assert model.penalty is not None  # noqa: S101 - type narrowing: S has a shape of its own
     moved = slice(len(S) - model.own_left)
     L = cholesky(S[moved, moved])
     w, Q = np.linalg.eigh(L.T @ information[moved, moved] @ L / model.n_users)
@@ -105,10 +107,6 @@ def log_curvature(
     n_users = max(float(model.n_users), squared / max(float(w @ w), _LEAST))
     to_floor = solve_lower(shape_chol[moved, moved], L)
     E = to_floor.T @ to_floor
-    if model.penalty is None:
-        share = 1.0 / (1.0 + 1.0 / model.item_scale(S))
-        curvature = n_users * float(w @ w) + 2.0 * _SCALE_FALL * share * (1.0 - share)
-        return np.asarray(L), E, E, np.asarray(curvature + _LEAST)
     T = np.asarray(model.floor * np.linalg.inv(E))
     pull = 0.5 * (model.prior_weight * np.diag(T) + model.penalty * np.diag(E))
     return np.asarray(L), E, T, n_users * np.outer(w, w) + pull[:, None] + pull + _LEAST
@@ -123,20 +121,36 @@ def _scored(
     radius: float,
 ) -> Array:
     """Return S after a step of Fisher scoring in its matrix logarithm."""
-    moved = slice(len(state.S) - model.own_left)
+    assert model.penalty is not None  # noqa: S101 - type narrowing: S has a shape of its own
     L, E, T, curvature = log_curvature(model, state.S, *information, shape_chol)
-    gradient = L.T @ moment[moved, moved] @ L
-    if model.penalty is None:
-        share = 1.0 / (1.0 + 1.0 / model.item_scale(state.S))  # scale / (1 + scale)
-        slope = np.trace(gradient) + 2.0 * (_rise(model) - _SCALE_FALL * share)
-        factor = np.ones(len(state.S))
-        factor[moved] = np.exp(0.5 * np.clip(slope / float(curvature), -radius, radius))
-        return np.asarray(factor[:, None] * state.S * factor)
+    gradient = L.T @ moment[: len(L), : len(L)] @ L
     gradient = gradient - model.prior_weight * (np.eye(len(L)) - T) - model.penalty * E
     step = gradient / curvature
     sizes, directions = np.linalg.eigh(0.5 * (step + step.T))
     root = L @ (directions * np.exp(0.5 * np.clip(sizes, -radius, radius)))
     return np.asarray(root @ root.T)
+
+
+def curvature_of_scale(model: Hierarchy, S: Array, information: Array, squared: float) -> float:
+    """Return minus twice the second derivative of the log evidence in the logarithm of the scale of S.
+
+    It is that of `log_curvature` along the identity, without an eigendecomposition: many items may be compared.
+    """
+    n, share = len(S) - model.places.order, 1.0 / (1.0 + 1.0 / model.item_scale(S))  # share = scale / (1 + scale)
+    known = S[:n, :n] @ information[:n, :n] / model.n_users
+    of_users = max(model.n_users * float(np.sum(known * known.T)), squared)
+    return of_users + 2.0 * _SCALE_FALL * share * (1.0 - share) + _LEAST
+
+
+def _scored_scale(
+    model: Hierarchy, state: HierarchyState, information: tuple[Array, float], moment: Array, radius: float
+) -> Array:
+    """Return S = scale * shape after a step of Fisher scoring in the logarithm of the scale."""
+    n, scale = len(state.S) - model.places.order, model.item_scale(state.S)
+    slope = float(np.sum(moment[:n, :n] * state.S[:n, :n])) + 2.0 * (_rise(model) - _SCALE_FALL * scale / (1.0 + scale))
+    factor = np.ones(len(state.S))
+    factor[:n] = np.exp(0.5 * np.clip(slope / curvature_of_scale(model, state.S, *information), -radius, radius))
+    return np.asarray(factor[:, None] * state.S * factor)
 
 
 def _log_scales(model: Hierarchy, S: Array) -> Array:

@@ -42,11 +42,11 @@ def test_the_first_unknown_user_is_named(rows, message):
 @pytest.mark.parametrize(
     ("options", "n_items", "hierarchical"),
     [
-        ({}, 500, True),
-        ({}, 501, False),
+        ({}, 2000, True),
+        ({}, 2001, False),
         ({"n_factors": 0}, 5, False),
         ({"optimizer": "l-bfgs-b"}, 5, False),
-        ({"inference": "ep"}, 501, True),
+        ({"inference": "ep"}, 2001, True),
         ({"inference": "laplace", "n_factors": 0}, 5, True),
         ({"inference": "vb"}, 5, False),
         ({"inference": "svi"}, 5, False),

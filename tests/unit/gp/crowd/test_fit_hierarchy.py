@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 
 from skpref import CrowdGPPL, GPPLClassifier
 from skpref.datasets import make_crowd
-from skpref.gp.crowd import fit_hierarchy
+from skpref.gp.crowd import fit_hierarchy, held_out
 from skpref.gp.crowd import shape as of_shape
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.gp.crowd.hierarchy import start_state
@@ -71,7 +71,7 @@ def test_a_part_of_the_users_has_their_comparisons_and_covariates():
 @pytest.mark.parametrize("most", [1, 200, 599, 600])
 def test_users_are_drawn_until_they_have_enough_comparisons(most):
     model, _ = crowd_model(penalty=None)
-    part = fit_hierarchy._some_users(model, most, np.random.default_rng(0))
+    part = held_out.some_users(model, most, np.random.default_rng(0))
     if most == 600:
         assert part is model
         return
@@ -85,7 +85,7 @@ def test_of_many_comparisons_the_personal_covariance_is_learnt_from_some_first(m
     model, start = crowd_model(penalty=1.0)
     given, rng = 0.1 * model.shape, np.random.default_rng(0)
     S = fit_hierarchy._learn_from_more_users(model, start, given, rng)
-    part = fit_hierarchy._some_users(model, 300, np.random.default_rng(0))
+    part = held_out.some_users(model, 300, np.random.default_rng(0))
     first = replace(start_state(part, start.scales, start.likelihood, 1.0), S=given)
     assert_array_equal(S, fit_hierarchy.fit_to_choose(part, first).state.S)
     assert fit_hierarchy._learn_from_more_users(replace(model, max_rank=0), start, given, rng) is given

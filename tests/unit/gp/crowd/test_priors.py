@@ -12,7 +12,7 @@ from skpref.gp.crowd.posterior import CrowdPosterior
 
 @pytest.fixture
 def many(monkeypatch):
-    monkeypatch.setattr(base, "MAX_ITEMS", 2)
+    monkeypatch.setattr(base, "MOST_ITEMS", 2)
 
 
 def crowd(n_factors, seed=1):

@@ -212,8 +212,8 @@ def test_data_that_no_fit_can_use(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="it has no rows"):
         CrowdGPPL().fit(path)
     frame().to_parquet(path)
-    monkeypatch.setattr(sharded, "MAX_ITEMS", 5)
-    with pytest.raises(DataError, match=r"X compares 6 items; .* up to 5, .*inference='ep'"):
+    monkeypatch.setattr(sharded, "MOST_ITEMS", 5)
+    with pytest.raises(DataError, match=r"X compares 6 items; .* up to 5, .*leave out items"):
         CrowdGPPL().fit(path)
 
 

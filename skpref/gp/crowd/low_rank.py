@@ -1,0 +1,73 @@
+"""Tastes along few directions, where many items are compared (docs/maths 6).
+
+The answers about a thousand items do not show a free covariance of all of them: one that maximises the evidence follows
+noise. The factor model of [SG20] integrates over the directions, so that its second moment of tastes does not. But it
+has no tastes for single items. So S is this second moment and, for the rest of its scale, the shape of the prior; or
+the shape alone. Held-out comparisons choose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpref.data import Comparisons
+from skpref.gp.crowd.fit import BROADER, fit_crowd
+from skpref.gp.crowd.held_out import folds_of, log_likelihood
+from skpref.gp.crowd.hierarchy import fit_hierarchy, hold_still
+from skpref.gp.crowd.model import CrowdData, Kernels
+from skpref.gp.crowd.shape import fit_to_choose
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+    from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState
+    from skpref.gp.crowd.model import CrowdConfig
+
+_SHARES = (0.1, 0.4)  # shares of S = scale * shape beside the factors
+_PASSES = 5  # passes of the sites at another S
+_LEAST = 1e-300  # size of factors that were all dropped
+
+
+def choose_tastes(model: Hierarchy, start: HierarchyState, config: CrowdConfig) -> tuple[float | None, Array]:
+    """Return a share and S = factors + share * scale * shape, if comparisons are likelier than without factors."""
+    isotropic = fit_to_choose(model, start)
+    fold = folds_of(model, isotropic)
+    part, held = model.select_rows(fold != 0), model.select_rows(fold == 0)
+    factors = _second_moment(part, config)
+    sites = part.start_sites()
+    fit = fit_to_choose(part, replace(isotropic.state, tau=sites[0], nu=sites[1]))
+    highest, best = log_likelihood(part, fit, held), None
+    for share in _SHARES if factors.any() else ():
+        candidate = _mixed(part, factors, fit.state.S, share)
+        moved = fit_hierarchy(hold_still(part), replace(fit.state, S=candidate), max_iter=_PASSES, tol=0.0)
+        log_p = log_likelihood(part, moved, held)
+        if log_p > highest:
+            highest, best = log_p, share
+    S = isotropic.state.S
+    return best, S if best is None else _mixed(model, _second_moment(model, config), S, best)
+
+
+def _mixed(model: Hierarchy, factors: Array, S: Array, share: float) -> Array:
+    """Return S with the factors in it, and at least this share of its shape; its scale stays."""
+    size, most = model.item_scale(factors), (1.0 - share) * model.item_scale(S)
+    return min(size, most) / max(size, _LEAST) * factors + (1.0 - min(size, most) / model.item_scale(S)) * S
+
+
+def _second_moment(model: Hierarchy, config: CrowdConfig) -> Array:
+    """Return the second moment of tastes in the factor model of the same comparisons, shape (n, n)."""
+    users, item, n = model.users, model.places.item, len(model.shape) - model.places.order
+    sides = item[users.left], item[users.right]
+    c = Comparisons(*sides, model.y, model.weight, n, user=users.user, n_users=model.n_users)
+    schedule = replace(config.pair.schedule, checkpoint=None, on_iteration=None)
+    pair = replace(config.pair, inference="auto", offsets=True, order=False, schedule=schedule)
+    # Priors that keep factors which few answers of each user show; held-out comparisons judge them below.
+    alone = replace(config, pair=pair, consensus=True, own_thresholds=False).broadened(*BROADER)
+    kernels = Kernels(None, None, None)
+    posterior = fit_crowd(CrowdData(None, None, c), kernels, alone, np.random.default_rng(0)).posterior
+    v, w = posterior.items, posterior.users
+    square = np.mean(w.mean**2 + w.variance, axis=1)
+    S = np.zeros_like(model.shape)
+    S[:n, :n] = (v.mean.T * square) @ v.mean + np.diag(square @ v.variance)
+    return S
