@@ -154,6 +154,7 @@ _RECORDS = _named(
         "skpref.inference.scale": "FixedScale GammaScale",
         "skpref.inference.terms.base": "Segment",
         "skpref.likelihoods.counts": "NegativeBinomial Poisson",
+        "skpref.likelihoods.davidson": "PairwiseDavidson",
         "skpref.likelihoods.gaussian": "Gaussian",
         "skpref.likelihoods.ordinal": "OrdinalProbit",
         "skpref.likelihoods.ordinal_mixtures": "OrdinalLogit OrdinalRobust",

@@ -2,6 +2,7 @@
 
 from skpref.likelihoods.base import Likelihood
 from skpref.likelihoods.counts import NegativeBinomial, Poisson
+from skpref.likelihoods.davidson import PairwiseDavidson
 from skpref.likelihoods.gaussian import Gaussian
 from skpref.likelihoods.ordinal import OrdinalProbit
 from skpref.likelihoods.ordinal_mixtures import OrdinalLogit, OrdinalRobust
@@ -23,6 +24,7 @@ __all__ = [
     "OrdinalLogit",
     "OrdinalProbit",
     "OrdinalRobust",
+    "PairwiseDavidson",
     "PairwiseLikelihood",
     "PairwiseLogit",
     "PairwiseLogitTies",

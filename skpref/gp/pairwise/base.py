@@ -44,6 +44,7 @@ from skpref.kernels.checks import check_kernel
 from skpref.likelihoods import (
     Likelihood,
     Luce,
+    PairwiseDavidson,
     PairwiseLogit,
     PairwiseLogitTies,
     PairwiseProbit,
@@ -85,6 +86,7 @@ LIKELIHOODS = {
     "logit": PairwiseLogit,
     "probit-ties": PairwiseProbitTies,
     "logit-ties": PairwiseLogitTies,
+    "davidson": PairwiseDavidson,
     "probit-graded": PairwiseProbitTies,
     "logit-graded": PairwiseLogitTies,
 }
@@ -310,8 +312,8 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         X : array-like of shape (n, n_columns)
             Comparisons, with the columns of `fit`.
         ties : bool, default=False
-            Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"`` or ``"logit-ties"``.
-            With these likelihoods and ``ties=False``, the two probabilities are conditional on no tie.
+            Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"``, ``"logit-ties"`` or
+            ``"davidson"``. With these likelihoods and ``ties=False``, the two probabilities are conditional on no tie.
 
         Returns
         -------
@@ -330,12 +332,13 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
     def _answers(self, X: Any) -> Array:
         """Return the probabilities of left, tie and right, or of all grades, the largest first, shape (n, L)."""
         moments = self._moments(X)  # checks that the estimator is fitted
-        if not isinstance(self.likelihood_, PairwiseTies):
+        likelihood: Any = self.likelihood_
+        if not likelihood.ties_are_answers:
             raise DataError(
-                f"ties=True needs a likelihood in which a tie is an answer; got {type(self.likelihood_).__name__}. "
-                "Fit with likelihood='probit-ties' or 'logit-ties'"
+                f"ties=True needs a likelihood in which a tie is an answer; got {type(likelihood).__name__}. "
+                "Fit with likelihood='probit-ties', 'logit-ties' or 'davidson'"
             )
-        return self.likelihood_.predict_answers(*moments)
+        return np.asarray(likelihood.predict_answers(*moments))
 
     def _left_probability(self, X: Any) -> Array:
         """Return the probability that the left item is preferred, shape (n,)."""

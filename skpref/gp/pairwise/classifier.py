@@ -113,8 +113,9 @@ class GPPLClassifier(MovingClassifier):
         leave it out.
     likelihood : str or Likelihood, default="probit"
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties", "logit-ties": the same with ties as a
-        third answer, see ``predict_proba(ties=True)``. "probit-graded", "logit-graded": the same with grades. "luce":
-        rows of X are tasks. See `fit`.
+        third answer, see ``predict_proba(ties=True)``. "davidson": the logit with ties after Davidson, in proportion to
+        the geometric mean of the wins. "probit-graded", "logit-graded": the same with grades. "luce": rows of X are
+        tasks. See `fit`. A threshold or weight of ties that is known: ``PairwiseLogitTies(0.5, learn=False)``.
     inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
         "vb": variational Bayes with full passes, none of which lowers the bound on the evidence. Up to 1,500 item
         effects and inducing points keep their joint posterior. With more, each item effect has its own variance, and

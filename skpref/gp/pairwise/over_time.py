@@ -349,8 +349,9 @@ class _Model:
             coefficients.append(coefficient)
             start += held.size
         matrix = np.ascontiguousarray(np.hstack(nodes)), np.ascontiguousarray(np.hstack(coefficients))
-        likelihood = likelihood_of(self.config, self.c)
-        if self.levels is not None and self.c.group is not None and isinstance(likelihood, PairwiseTies):
+        likelihood: Any = likelihood_of(self.config, self.c)
+        learns = isinstance(likelihood, PairwiseTies) and likelihood.learn
+        if learns and self.levels is not None and self.c.group is not None:
             likelihood = TiesOfGroups.start(likelihood, self.c.group, self.levels.sizes)
         rows = tuple(groups), *matrix, self.c.y, self.c.weight, likelihood, _units(self.c)
         if self.phi is None:

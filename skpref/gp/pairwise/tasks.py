@@ -208,8 +208,8 @@ class TaskClassifier(ComparisonClassifier):
         X : array-like of shape (n, n_columns)
             Comparisons or tasks, with the columns of `fit`.
         ties : bool, default=False
-            Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"`` or ``"logit-ties"``.
-            With these likelihoods and ``ties=False``, the two probabilities are conditional on no tie.
+            Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"``, ``"logit-ties"`` or
+            ``"davidson"``. With these likelihoods and ``ties=False``, the two probabilities are conditional on no tie.
 
         Returns
         -------
