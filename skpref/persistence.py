@@ -156,6 +156,7 @@ _RECORDS = _named(
         "skpref.likelihoods.counts": "NegativeBinomial Poisson",
         "skpref.likelihoods.davidson": "PairwiseDavidson",
         "skpref.likelihoods.gaussian": "Gaussian",
+        "skpref.likelihoods.margins": "PairwiseMargin",
         "skpref.likelihoods.ordinal": "OrdinalProbit",
         "skpref.likelihoods.ordinal_mixtures": "OrdinalLogit OrdinalRobust",
         "skpref.likelihoods.pairwise": "Luce PairwiseLogit PairwiseProbit",

@@ -142,7 +142,8 @@ def from_results(
         What to do with games that are listed for both teams, as in `from_winners`.
     margins : float, default=None
         Largest margin, such as 3 goals: `y` is then the left score minus the right one, and larger margins count as
-        this one, for ``likelihood="logit-graded"``. None: `y` says who won.
+        this one, for ``likelihood="logit-graded"``. ``np.inf``: no limit, for ``likelihood="margin"``. None: `y` says
+        who won.
 
     Returns
     -------
@@ -171,7 +172,7 @@ def from_results(
     >>> from_results(games, "home", "away", ("goals", "against"), margins=3).y.tolist()
     [2.0, 0.0]
     """
-    if margins is not None and not 0.0 < number(margins) < np.inf:
+    if margins is not None and not number(margins) > 0.0:
         raise DataError(f"margins must be the largest margin that counts, a positive number; got {shorten(margins)}")
     scores = tuple(score) if isinstance(score, tuple | list) else (score,)
     rest = _common(user, sample_weight, covariates, mirrored)

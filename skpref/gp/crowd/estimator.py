@@ -119,8 +119,9 @@ class CrowdGPPL(ShardedCrowd):
         threshold, or scale of thresholds, shrunk towards that of the crowd; it is shrunk more if the user gave few
         answers or if users differ little. "davidson": the logit with ties after Davidson, of which all users share the
         weight; give a `PairwiseDavidson` or `PairwiseLogitTies` with ``learn=False`` if it, or the threshold, is known.
-        "luce": rows of X are tasks, with the multinomial logit for choices and the
-        model of Plackett and Luce for rankings. Rows that can only be tasks always have it, see `fit`.
+        "margin": the noisy difference itself is observed, in a unit that is learnt. "luce": rows of X are tasks, with
+        the multinomial logit for choices and the model of Plackett and Luce for rankings. Rows that can only be tasks
+        always have it, see `fit`.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"} or SVI, default="auto"
         How the posterior is computed:
 

@@ -29,7 +29,15 @@ from skpref._sources import accept_collections
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data.comparisons import from_scores
-from skpref.data.labels import are_classes, are_grades, left_column, read_grades, read_labels, signed_grades
+from skpref.data.labels import (
+    are_classes,
+    are_grades,
+    left_column,
+    read_grades,
+    read_labels,
+    read_signed_margins,
+    signed_grades,
+)
 from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.default_kernels import kernel_parameters
@@ -47,6 +55,7 @@ from skpref.likelihoods import (
     PairwiseDavidson,
     PairwiseLogit,
     PairwiseLogitTies,
+    PairwiseMargin,
     PairwiseProbit,
     PairwiseProbitTies,
     PairwiseTies,
@@ -89,11 +98,12 @@ LIKELIHOODS = {
     "davidson": PairwiseDavidson,
     "probit-graded": PairwiseProbitTies,
     "logit-graded": PairwiseLogitTies,
+    "margin": PairwiseMargin,
 }
 OF_CLASSIFIERS = set(LIKELIHOODS) - {"plackett-luce"}
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, None],
-    "likelihood": [StrOptions(set(LIKELIHOODS) - {"luce", "probit-graded", "logit-graded"}), Likelihood],
+    "likelihood": [StrOptions(set(LIKELIHOODS) - {"luce", "probit-graded", "logit-graded", "margin"}), Likelihood],
     "inference": [StrOptions({"auto", "vb", "svi", "laplace", "linearised"}), SVI],
     "inducing": INDUCING_CONSTRAINTS,
     "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -219,10 +229,15 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
 
     @property
     def _has_grades(self) -> bool:
-        """Whether the likelihood is one of graded answers."""
+        """Whether the likelihood is one of signed answers: grades or margins."""
         if isinstance(self.likelihood, str):
-            return self.likelihood.endswith("-graded")
-        return isinstance(self.likelihood, PairwiseTies) and self.likelihood.n_levels != _THREE
+            return self.likelihood.endswith("-graded") or self._has_margins
+        return self._has_margins or (isinstance(self.likelihood, PairwiseTies) and self.likelihood.n_levels != _THREE)
+
+    @property
+    def _has_margins(self) -> bool:
+        """Whether answers are margins, as numbers."""
+        return self.likelihood == "margin" or isinstance(self.likelihood, PairwiseMargin)
 
     def _grades(self, y: Any, *, reset: bool = False) -> Any:
         """Return labels from 0 to 1 of grades, and store or check these; other labels stay as they are."""
@@ -233,6 +248,9 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
             )
         if not self._has_grades:
             return y
+        if self._has_margins:
+            margins, self.classes_ = read_signed_margins(y, None if reset else self.classes_)
+            return PairwiseMargin.labels_of(margins)
         labels, self.classes_ = read_grades(y, None if reset else self.classes_)
         wanted = getattr(self.likelihood, "n_levels", self.classes_.size)
         if wanted != self.classes_.size:
@@ -244,11 +262,13 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         if not (self._has_grades and isinstance(self.likelihood, str)):
             return config
         likelihood: Any = config.likelihood
+        if self._has_margins:
+            return replace(config, likelihood=replace(likelihood, step=float(self.classes_.dtype.kind == "i")))
         return replace(config, likelihood=likelihood.from_levels(self.classes_.size))
 
     def _check_classes(self) -> None:
         """Raise DataError unless `classes_` are two sides, or the grades of the likelihood."""
-        n_levels = self.likelihood_.n_levels if isinstance(self.likelihood_, PairwiseTies) else 2
+        n_levels = getattr(self.likelihood_, "n_levels", 2)
         right = are_grades(self.classes_, n_levels) or (n_levels <= _THREE and are_classes(self.classes_))
         require(right, self, "classes_", "must be 0 and 1, False and True, left and right, or grades")
 
@@ -346,6 +366,27 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         return self.likelihood_.predict(mean, variance)
 
     @accept_collections
+    def predict_margin(self, X: IdRows) -> tuple[Array, Array]:
+        """Return the expected margin of each comparison, and its standard deviation; for ``likelihood="margin"``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns)
+            Comparisons, with the columns of `fit`.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            Expected margins in units of the `y` of `fit`, positive where left is ahead.
+        std : ndarray of shape (n,)
+            Standard deviations of new margins, noise included: about 90 % lie within 1.645 of these from the mean.
+        """
+        mean, variance = self._moments(X)  # checks that the estimator is fitted
+        if not isinstance(self.likelihood_, PairwiseMargin):
+            raise DataError(f"margins need likelihood='margin'; the fit has {type(self.likelihood_).__name__}")
+        return self.likelihood_.scale * mean, self.likelihood_.scale * np.sqrt(1.0 + variance)
+
+    @accept_collections
     def predict(self, X: IdRows) -> NDArray[Any]:
         """Return the preferred side of each comparison, or the most probable grade.
 
@@ -357,7 +398,8 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         Returns
         -------
         ndarray of shape (n,)
-            The sides, in the form of the `y` of `fit`: 1 or 0, True or False, "left" or "right"; or grades.
+            The sides, in the form of the `y` of `fit`: 1 or 0, True or False, "left" or "right"; or grades, and of
+            margins their signs.
         """
         check_is_fitted(self)
         if self.classes_.size > 2:
@@ -386,6 +428,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         check_is_fitted(self)
         if self.classes_.size > 2:
             predicted, grade = self.predict(X), signed_grades(y, self.classes_)
+            grade = np.sign(grade) if self._has_margins else grade
             check_consistent_length(predicted, grade)
             right = predicted == grade
             return pair_accuracy(np.ones(right.size), right.astype(np.float64), sample_weight=sample_weight)

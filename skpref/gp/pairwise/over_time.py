@@ -43,7 +43,7 @@ from skpref.inference.chains import (
 )
 from skpref.inference.problem import State
 from skpref.inference.trajectories import trajectories
-from skpref.likelihoods import PairwiseTies
+from skpref.likelihoods import PairwiseMargin, PairwiseProbit, PairwiseTies
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -464,6 +464,7 @@ def _units(c: Comparisons) -> IntArray:
 
 def noise_unit(likelihood: Likelihood) -> float:
     """Return the answer noise of a logit in units of the likelihood's noise, by slopes of probabilities at 0."""
+    likelihood = PairwiseProbit() if isinstance(likelihood, PairwiseMargin) else likelihood
     slope = float(likelihood.derivatives(np.ones(1), np.zeros(1))[1][0])
     return 0.5 / max(slope, np.finfo(float).tiny)
 

@@ -65,8 +65,8 @@ class TaskClassifier(ComparisonClassifier):
 
     def _holds_tasks(self, X: Any, y: Any) -> bool:
         """Tell whether rows of X are tasks; named columns of the sides say that they are not."""
-        if self.likelihood == "luce" or isinstance(self.likelihood, Luce):
-            return True
+        if self.likelihood == "luce" or isinstance(self.likelihood, Luce) or self._has_grades:
+            return not self._has_grades
         named = X is None or any(getattr(self, name, None) is not None for name in ("left", "right"))
         return not named and are_tasks(X, y, len(self._sides))
 
