@@ -322,8 +322,8 @@ class GPPLClassifier(MovingClassifier):
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
             (winner, loser). Of tasks: what was chosen, its id or its position from 0; the best and the worst, shape
-            (n, 2); or ranks, 1 the best, shape (n, K), NaN where an item has none. Grades and margins are signed, above
-            0 for left.
+            (n, 2), None where one is not known; or ranks, 1 the best, shape (n, K), NaN where an item has none. Grades
+            and margins are signed, above 0 for left.
         sample_weight : array-like of shape (n,), default=None
             Weights of the comparisons; None: all weights are 1. A weight of 2 counts a comparison twice.
 

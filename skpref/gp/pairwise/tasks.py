@@ -275,7 +275,11 @@ class TaskClassifier(ComparisonClassifier):
 
     def _chosen_places(self, X: Any, y: Any) -> IntArray:
         """Return the position of what was chosen, or is the best, in each task, shape (n,)."""
-        return read_answers(y, self._read_tasks(X)).first
+        place = read_answers(y, self._read_tasks(X)).first
+        if (place < 0).any():
+            row = int(np.argmax(place < 0))
+            raise DataError(f"y: task {row} has no best item, which scores are about; leave such tasks out of scores")
+        return place
 
     @property
     def _needs_memory(self) -> bool:
