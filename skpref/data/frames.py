@@ -334,7 +334,7 @@ def from_pair_columns(
 def from_choices(
     frame: Frame,
     offered: Sequence[str],
-    chosen: str = "chosen",
+    chosen: str | None = "chosen",
     *,
     worst: str | None = None,
     user: str | None = None,
@@ -357,7 +357,8 @@ def from_choices(
         Column of the choice, or of the best item: an id, the name of the column that has it, or, where no item has
         such an id, the position of the column, from 1 or by the letters from A.
     worst : str, default=None
-        Column of the worst item, in best-worst scaling, written in the same ways.
+        Column of the worst item, in best-worst scaling, written in the same ways. One of the two cells of a row may be
+        empty; ``chosen=None``: only the worst item is known.
     user, sample_weight : str, default=None
         Columns of the users and of the weights, as in `from_winners`.
     covariates : dict of str to sequence of str, default=None

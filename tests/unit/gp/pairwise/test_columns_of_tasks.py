@@ -219,6 +219,9 @@ def test_the_worst_alone_mirrors_choices():
     model = GPPLClassifier(likelihood="luce").fit(X, y)
     ids = np.arange(5)
     assert_allclose(model.utility(ids), -best.utility(ids), atol=1e-6)
+    people = np.column_stack([np.arange(60) % 6, X])
+    crowds = [CrowdGPPL(random_state=0).fit(people, answers).utility(ids) for answers in (worst[:, 0], y)]
+    assert_allclose(crowds[1], -crowds[0], atol=1e-6)
     with pytest.raises(DataError, match="task 0 has no best item"):
         model.score(X, y)
     first = np.where(X[:, :1] == worst, X[:, 1:2], X[:, :1])  # the best of every second task
