@@ -380,6 +380,20 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
             Expected margins in units of the `y` of `fit`, positive where left is ahead.
         std : ndarray of shape (n,)
             Standard deviations of new margins, noise included: about 90 % lie within 1.645 of these from the mean.
+
+        Raises
+        ------
+        DataError
+            If the fit has another likelihood.
+
+        Examples
+        --------
+        >>> from skpref import GPPLClassifier
+        >>> games = [("ann", "bob"), ("bob", "cy"), ("ann", "cy"), ("cy", "ann")]
+        >>> model = GPPLClassifier(likelihood="margin").fit(games, [3, 1, 5, -2])
+        >>> mean, std = model.predict_margin([("ann", "cy"), ("cy", "ann")])
+        >>> bool(0.0 < mean[0] == -mean[1])
+        True
         """
         mean, variance = self._moments(X)  # checks that the estimator is fitted
         if not isinstance(self.likelihood_, PairwiseMargin):

@@ -119,6 +119,15 @@ def test_margins_go_with_times_covariates_and_further_rows():
     assert_allclose(first.predict_margin(X[:9]), both.predict_margin(X[:9]), rtol=1e-2)
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_unit_of_margins_does_not_matter(unit):
+    X, margin = games()
+    a, b = (GPPLClassifier(likelihood="margin", tol=1e-9).fit(X, factor * margin) for factor in (1.0, unit))
+    assert b.likelihood_.scale == pytest.approx(unit * a.likelihood_.scale, rel=1e-5)  # fits stop within this
+    assert_allclose(b.predict_margin(X), unit * np.array(a.predict_margin(X)), rtol=1e-5, atol=1e-5 * unit)
+    assert np.diff(b.lower_bounds_).min() > -1e-6 * abs(b.lower_bound_)
+
+
 def test_sides_may_be_exchanged():
     X, margin = games()
     a, b = (GPPLClassifier(likelihood="margin", tol=1e-9).fit(*data) for data in ((X, margin), (X[:, ::-1], -margin)))
