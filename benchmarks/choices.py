@@ -4,17 +4,21 @@
 
     python benchmarks/choices.py                       # three simulated panels
     python benchmarks/choices.py --table panel.csv --task chid --person id --chosen choice --features pf,cl,loc
+    python benchmarks/choices.py --methods "tasks,xlogit,conditional logit,choix"    # of packages that are installed
 
 A table has one row for each alternative. Of each person two tasks are held out ("known"), and a fifth of the people are
 left out whole ("new"). Methods: CrowdGPPL, also with a smooth kernel ("smooth tasks", asked for by --methods, for few
 distinct products); the multinomial logit with one utility for all; LightGBM's lambdarank with
-the person as a category. The table has the mean log-loss in nats, the difference to the first method with a standard
-error clustered by person, hits, and CPU seconds of a fit.
+the person as a category; a mixed logit of independent normal tastes by simulated likelihood (xlogit), whose draws are
+weighted by the answers of each person; the conditional logit of statsmodels; one utility for each product (choix).
+Packages that are not installed are left out. The table has the mean log-loss in nats, the difference to the first
+method with a standard error clustered by person, hits, and CPU seconds of a fit.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import time
 import warnings
 from functools import partial
@@ -112,12 +116,74 @@ def lambdarank(panel: Panel, train: BoolArray, tests: list[BoolArray]) -> list[A
     return [softmax(best * scores(fitted["all"], test), axis=1) for test in tests]
 
 
+def mixed_logit(panel: Panel, train: BoolArray, tests: list[BoolArray], n_draws: int = 500) -> list[Array]:
+    """Fit xlogit's `MixedLogit`, and weight draws of tastes by how well they predict what a person chose."""
+    from scipy.stats import norm, qmc
+    from xlogit import MixedLogit
+
+    K, d, rows = panel.present.shape[1], panel.attributes.shape[2], np.flatnonzero(train)
+    rows = rows[np.argsort(panel.person[rows], kind="stable")]  # tasks of a person must stand together
+    names, place, model = [f"x{k}" for k in range(d)], np.tile(np.arange(K), rows.size), MixedLogit()
+    model.fit(
+        panel.attributes[rows].reshape(-1, d),
+        (place == np.repeat(panel.y[rows], K)).astype(int),
+        varnames=names,
+        alts=place,
+        ids=np.repeat(np.arange(rows.size), K),
+        randvars=dict.fromkeys(names, "n"),
+        panels=np.repeat(panel.person[rows], K),
+        avail=panel.present[rows].ravel().astype(int),
+        n_draws=n_draws,
+        verbose=0,
+    )
+    found = dict(zip(model.coeff_names, model.coeff_, strict=True))
+    mean, spread = (np.array([found[prefix + name] for name in names]) for prefix in ("", "sd."))
+    tastes = mean + spread * norm.ppf(qmc.Sobol(d, rng=0).random(1024))
+
+    def shares(mask: BoolArray) -> Array:
+        z = np.where(panel.present[mask][:, :, None], panel.attributes[mask] @ tastes.T, -np.inf)
+        return softmax(z, axis=1)  # (n, K, draws)
+
+    log_weight = np.zeros((panel.person.max() + 1, len(tastes)))
+    np.add.at(log_weight, panel.person[train], np.log(shares(train)[np.arange(rows.size), panel.y[train]]))
+    weight = softmax(log_weight, axis=1)
+    return [np.einsum("nks,ns->nk", shares(test), weight[panel.person[test]]) for test in tests]
+
+
+def conditional_logit(panel: Panel, train: BoolArray, tests: list[BoolArray]) -> list[Array]:
+    """Fit the conditional logit of statsmodels, with one utility for all."""
+    from statsmodels.discrete.conditional_models import ConditionalLogit
+
+    task, place = np.nonzero(panel.present & train[:, None])
+    chosen = (place == panel.y[task]).astype(int)
+    beta = ConditionalLogit(chosen, panel.attributes[task, place], groups=task).fit(disp=False).params
+    z = np.where(panel.present, panel.attributes @ beta, -np.inf)
+    return [softmax(z[test], axis=1) for test in tests]
+
+
+def of_products(panel: Panel, train: BoolArray, tests: list[BoolArray]) -> list[Array]:
+    """Fit choix, with a utility for each product and a slight ridge."""
+    import choix
+
+    shown = [
+        (row[place], *np.delete(row, place)) for row, place in zip(panel.shown[train], panel.y[train], strict=True)
+    ]
+    data = [(first, [other for other in others if other >= 0]) for first, *others in shown]
+    utility = choix.opt_top1(int(panel.shown.max()) + 1, data, alpha=0.1)
+    z = np.where(panel.present, utility[panel.shown], -np.inf)
+    return [softmax(z[test], axis=1) for test in tests]
+
+
 METHODS = {
     "tasks": on_tasks,
     "smooth tasks": partial(on_tasks, kernel="product-matern-3/2"),  # of few distinct products
     "multinomial logit": multinomial_logit,
     "lambdarank": lambdarank,
+    "xlogit": mixed_logit,
+    "conditional logit": conditional_logit,
+    "choix": of_products,
 }
+PACKAGES = {"lambdarank": "lightgbm", "xlogit": "xlogit", "conditional logit": "statsmodels", "choix": "choix"}
 
 
 def simulated(n_people: int, n_tasks: int, spread: float, seed: int) -> pd.DataFrame:
@@ -166,10 +232,15 @@ def main() -> None:
     parser.add_argument("--table", help="CSV with a row for each alternative")
     for name, usual in (("task", "task"), ("person", "person"), ("chosen", "chosen"), ("features", "")):
         parser.add_argument(f"--{name}", default=usual)
-    parser.add_argument("--methods", default="tasks,multinomial logit,lambdarank")
+    parser.add_argument("--methods", default="tasks,multinomial logit,lambdarank,xlogit,conditional logit,choix")
     parser.add_argument("--splits", type=int, default=3)
     options = parser.parse_args()
-    methods = options.methods.split(",")
+    methods = []
+    for method in options.methods.split(","):
+        if importlib.util.find_spec(PACKAGES.get(method, "skpref")) is None:
+            print(f"{method} is left out: pip install {PACKAGES[method]}")
+        else:
+            methods.append(method)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if options.table:

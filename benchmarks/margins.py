@@ -1,14 +1,16 @@
-"""Goal differences as graded answers: win, draw and loss of football matches, beside ties alone and plain rivals.
+"""Goal differences as grades and as numbers: win, draw and loss of matches, beside ties alone and plain rivals.
 
 ::
 
     python benchmarks/margins.py --folder DATA
 
-DATA has holland.csv (data-raw/ of github.com/jalapic/engsoccerdata) and results.csv (github.com/martj42/
-international_results). Of the Dutch league, seasons 2000 to 2009, a random half of each season is learnt from and the
-other half predicted; of national teams, 2012 to 2015 are learnt from and 2016 is predicted. The figure is the mean log
-loss of win, draw and loss, in nats a match, and the difference from ``likelihood="logit-ties"`` with its standard
-error. The double Poisson model has an attack and a defence of each team and a home advantage, with a ridge by
+DATA has holland.csv (data-raw/ of github.com/jalapic/engsoccerdata), results.csv (github.com/martj42/
+international_results) and nfl_games.csv (data/ of github.com/fivethirtyeight/nfl-elo-game). Of the Dutch league,
+seasons 2000 to 2009, a random half of each season is learnt from and the other half predicted; of national teams, 2012
+to 2015 are learnt from and 2016 is predicted; of American football, a random half of each season from 2000 to 2019 is
+learnt from, with grades that end at 4, 8 and 15 points, and the winners of the others are predicted. The figure is the
+mean log loss of win, draw and loss, in nats a match, and the difference from ``likelihood="logit-ties"`` with its
+standard error. The double Poisson model has an attack and a defence of each team and a home advantage, with a ridge by
 cross-validation.
 """
 
@@ -64,6 +66,8 @@ def losses(table: pd.DataFrame, rows: Array) -> dict[str, Array]:
     for most in (2, 3, 4):
         graded = GPPLClassifier(likelihood="logit-graded", **COLUMNS).fit(X[rows], np.clip(margin[rows], -most, most))
         p[f"logit-graded, up to {most} goals"] = graded.predict_proba(X[~rows], ties=True)
+    margins = GPPLClassifier(likelihood="margin", **COLUMNS).fit(X[rows], margin[rows])
+    p["margin"] = margins.predict_proba(X[~rows], ties=True)
     sides = np.zeros((len(X), teams.size + 1))
     sides[np.arange(len(X)), X.home], sides[np.arange(len(X)), X.away], sides[:, -1] = 1.0, -1.0, X.at_home
     logistic = LogisticRegressionCV(Cs=np.logspace(-3, 1, 9), cv=5, scoring="neg_log_loss", max_iter=500)
@@ -92,13 +96,32 @@ def nations(folder: Path) -> dict[str, Array]:
     return losses(table[kept].reset_index(drop=True), rows[kept])
 
 
+def american_football(folder: Path) -> dict[str, Array]:
+    """Return losses of the seasons of the NFL, play-offs left out."""
+    table = pd.read_csv(folder / "nfl_games.csv").rename(columns={"team1": "home", "team2": "away"})
+    table = table[table.season.between(2000, 2019) & (table.playoff == 0)].assign(at_home=1.0 - table.neutral)
+    parts: dict[str, list[Array]] = {}
+    for number, season in table.groupby("season"):
+        rows = np.random.default_rng(number).random(len(season)) < 0.5
+        margin = (season.score1 - season.score2).to_numpy()
+        sign, X = np.sign(margin), season[["home", "away", "at_home"]]
+        test = ~rows & (sign != 0)  # most halves of a season have no tie to learn from
+        parts.setdefault("shares", []).append(np.full(test.sum(), np.log(2.0)))
+        grades = sign * (np.digitize(abs(margin), [4, 8, 15]) + 1)
+        for name, y in (("logit-ties", 0.5 + 0.5 * sign), ("logit-graded", grades), ("margin", margin)):
+            p = GPPLClassifier(likelihood=name, **COLUMNS).fit(X[rows], y[rows]).predict_proba(X[test], ties=True)
+            p = p[:, ::2] / p[:, ::2].sum(axis=1, keepdims=True)
+            parts.setdefault(name, []).append(-np.log(np.where(sign[test] > 0, p[:, 0], p[:, 1])))
+    return {name: np.concatenate(part) for name, part in parts.items()}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True)
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    for title, read in (("Dutch league", league), ("national teams", nations)):
+    for title, read in (("Dutch league", league), ("national teams", nations), ("NFL", american_football)):
         found = read(options.folder)
         print(f"{title}, {len(found['shares'])} matches")
         for name, loss in found.items():

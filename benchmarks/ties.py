@@ -31,6 +31,8 @@ BROAD = {"scale_prior": Gamma(0.25, 0.25)}  # teams differ by less than the nois
 OURS: dict[str, dict[str, Any]] = {
     "logit-ties": {"likelihood": "logit-ties"},
     "logit-ties, broad prior": {"likelihood": "logit-ties", **BROAD},
+    "davidson": {"likelihood": "davidson"},
+    "davidson, broad prior": {"likelihood": "davidson", **BROAD},
     "probit-ties": {"likelihood": "probit-ties"},
     "probit-ties, broad prior": {"likelihood": "probit-ties", **BROAD},
     # The same prior as that of the logit in its unit, which is 1 / 1.7 of the probit's.

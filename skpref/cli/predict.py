@@ -122,6 +122,8 @@ def predictions(model: Any, X: AnyArray) -> Predicted:
         predicted: Predicted = {"probability_left": model._left_probability(X)}  # noqa: SLF001 - of this package
         if model.likelihood_.ties_are_answers:
             predicted |= zip(("p_left", "p_tie", "p_right"), model.predict_proba(X, ties=True).T, strict=True)
+        if model._has_margins:  # noqa: SLF001 - of this package
+            predicted["margin"] = model.predict_margin(X)[0]
         if model.classes_.size > 2:  # grades
             predicted |= zip([f"p_{grade}" for grade in model.classes_], model.predict_proba(X).T, strict=True)
         return predicted

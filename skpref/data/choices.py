@@ -96,7 +96,7 @@ def from_tasks(
         Column of who was asked.
     chosen : str, default="chosen"
         Column that is 1 for the alternative that was chosen, or was the best, and 0 for the others. In a wide table,
-        the position of that alternative, from 1, or its letter. None: see `rank`.
+        the position of that alternative, from 1, or its letter. None: see `rank`, or the worst one alone is known.
     worst : str, default=None
         The same of the worst alternative, in best-worst scaling (MaxDiff).
     rank : str, default=None

@@ -142,7 +142,8 @@ def from_results(
         What to do with games that are listed for both teams, as in `from_winners`.
     margins : float, default=None
         Largest margin, such as 3 goals: `y` is then the left score minus the right one, and larger margins count as
-        this one, for ``likelihood="logit-graded"``. None: `y` says who won.
+        this one, for ``likelihood="logit-graded"``. ``np.inf``: no limit, for ``likelihood="margin"``. None: `y` says
+        who won.
 
     Returns
     -------
@@ -171,7 +172,7 @@ def from_results(
     >>> from_results(games, "home", "away", ("goals", "against"), margins=3).y.tolist()
     [2.0, 0.0]
     """
-    if margins is not None and not 0.0 < number(margins) < np.inf:
+    if margins is not None and not number(margins) > 0.0:
         raise DataError(f"margins must be the largest margin that counts, a positive number; got {shorten(margins)}")
     scores = tuple(score) if isinstance(score, tuple | list) else (score,)
     rest = _common(user, sample_weight, covariates, mirrored)
@@ -333,7 +334,7 @@ def from_pair_columns(
 def from_choices(
     frame: Frame,
     offered: Sequence[str],
-    chosen: str = "chosen",
+    chosen: str | None = "chosen",
     *,
     worst: str | None = None,
     user: str | None = None,
@@ -356,7 +357,8 @@ def from_choices(
         Column of the choice, or of the best item: an id, the name of the column that has it, or, where no item has
         such an id, the position of the column, from 1 or by the letters from A.
     worst : str, default=None
-        Column of the worst item, in best-worst scaling, written in the same ways.
+        Column of the worst item, in best-worst scaling, written in the same ways. One of the two cells of a row may be
+        empty; ``chosen=None``: only the worst item is known.
     user, sample_weight : str, default=None
         Columns of the users and of the weights, as in `from_winners`.
     covariates : dict of str to sequence of str, default=None

@@ -126,17 +126,13 @@ def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]
                 f"y: {signed[row]:g} in comparison {row} is no grade of the fit, which had {known.tolist()}"
             )
         return np.searchsorted(known, signed) / (known.size - 1.0), known
-    if signed.size >= _MANY and (signed.min() >= 0.0 or signed.max() <= 0.0):
-        got = f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {GRADES}"
-        advice = "Subtract the middle of a scale such as 1 to 5; turn every second row (winner, loser, margin) around"
-        more = "cross_val_predict(method='predict_proba') numbers grades from 0: loop over the folds instead"
-        raise DataError(f"{got}. {advice}. {more}")
+    _refuse_one_sign(signed)
     sizes = np.unique(np.abs(signed))
     if sizes.size < 2:
         got = f"y has the grades {np.unique(signed).tolist()}; grades have two sizes or more, such as -1, 0, 1"
         raise DataError(f"{got}. Two answers have likelihood='probit' or 'logit'")
     if sizes.size > _MOST_GRADES:
-        advice = "Group them, such as by np.sign(y) * np.digitize(abs(y), [1, 3, 7])"
+        advice = "likelihood='margin' learns from numbers; or group them by np.sign(y) * np.digitize(abs(y), [1, 3, 7])"
         raise DataError(f"y has grades of {sizes.size} sizes, and {_MOST_GRADES} at most are learnt. {advice}")
     classes = np.unique(np.concatenate([-sizes, sizes]))
     whole = (classes == np.rint(classes)).all() and classes[-1] < _MOST_WHOLE
@@ -145,6 +141,26 @@ def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]
         what = f"y has verdicts, which are read as the grades {classes.tolist()}, and so are predictions"
         warn(f"{what}. Pass these numbers to metrics of scikit-learn, which would take words in alphabetical order")
     return np.searchsorted(classes, signed) / (classes.size - 1.0), classes
+
+
+def read_signed_margins(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]:
+    """Return margins, (n,), and what they can say of the sides: -1, 0 and 1, integers if margins are; or the known."""
+    signed = signed_grades(y, known)
+    if known is not None:
+        return signed, known
+    _refuse_one_sign(signed)
+    if not signed.any():
+        raise DataError(f"y: all margins are 0; {GRADES}")
+    return signed, np.array([-1, 0, 1], dtype=np.int64 if (signed == np.rint(signed)).all() else np.float64)
+
+
+def _refuse_one_sign(signed: Array) -> None:
+    """Refuse grades or margins that say of one side only that it won."""
+    if signed.size >= _MANY and (signed.min() >= 0.0 or signed.max() <= 0.0):
+        got = f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {GRADES}"
+        advice = "Subtract the middle of a scale such as 1 to 5; turn every second row (winner, loser, margin) around"
+        more = "cross_val_predict(method='predict_proba') numbers grades from 0: loop over the folds instead"
+        raise DataError(f"{got}. {advice}. {more}")
 
 
 def signed_grades(y: Any, known: AnyArray | None = None) -> Array:

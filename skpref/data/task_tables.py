@@ -88,14 +88,18 @@ def padded(users: Any, sets: Sequence[Sequence[Any]]) -> AnyArray:
 # -------------------------------------------------------------------------------------------------------------- choices
 def choices_of(columns: Columns, roles: Roles) -> Answered:
     """Return choices, without those among one item."""
-    if roles.chosen is None:
-        raise DataError("a choice needs the column of the item that was chosen, the best one")
+    if roles.chosen is None and roles.worst is None:
+        raise DataError("a choice needs the column of the item that was chosen, the best one, or that of the worst one")
     tasks, *answers = tasks_of(columns, roles) if roles.task else menus_of(columns, roles)
+    answers = answers if roles.chosen is not None else [[None] * len(tasks), *answers]
     several = [sum(item is not None for item in task.items) > 1 for task in tasks]
     for task, has_several, *named in zip(tasks, several, *answers, strict=True):
         check_distinct(columns, task.items, task.row)
+        both = f"columns {roles.chosen!r} and {roles.worst!r}"
+        if has_several and set(named) == {None}:
+            what = f"the choice is missing: neither the best nor the worst item is known ({both})"
+            raise columns.missing(what, [task.row], roles.chosen)
         if has_several and len(set(named)) < len(named) and task.items.count(named[0]) < len(named):
-            both = f"columns {roles.chosen!r} and {roles.worst!r}"
             raise columns.fault(f"{shorten(named[0])} is both the best and the worst item ({both})", task.row)
     kept = [task for task, has_several in zip(tasks, several, strict=True) if has_several]
     if not kept:
@@ -128,7 +132,7 @@ def menus_of(columns: Columns, roles: Roles) -> list[Any]:
         if name in roles.offered:
             raise columns.fault("this column is the answer, and cannot be one of those offered", None, name)
     tasks = [Shown(row, list(items), list(range(len(items)))) for row, items in enumerate(lists)]
-    return [tasks, *(_chosen(columns, name, roles.offered, lists) for name in names)]
+    return [tasks, *(_chosen(columns, name, roles.offered, lists, is_alone=len(names) == 1) for name in names)]
 
 
 def _rows_of_items(columns: Columns, names: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -147,10 +151,18 @@ def _items(columns: Columns, name: Any) -> Sequence[Any]:
     return cells
 
 
-def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tuple[Any, ...]]) -> list[Any]:
-    """Return the item that was chosen in each row; a cell has its id, the name of its column, or its position."""
-    cells = _items(columns, name)
-    columns.refuse_empty("the choice is missing", (cell is None for cell in cells), name)
+def _chosen(
+    columns: Columns, name: Any, offered: Sequence[Any], lists: list[tuple[Any, ...]], *, is_alone: bool
+) -> list[Any]:
+    """Return the item that was chosen in each row; a cell has its id, the name of its column, or its position.
+
+    With another column of answers, a cell may be empty.
+    """
+    every = _items(columns, name)
+    if is_alone:
+        columns.refuse_empty("the choice is missing", (cell is None for cell in every), name)
+    known = [row for row, cell in enumerate(every) if cell is not None]
+    cells, lists = [every[row] for row in known], [lists[row] for row in known]
     places = positions_of(cells, offered)
     by_place = None not in places and {item for row in lists for item in row}.union(offered).isdisjoint(cells)
     found = [
@@ -160,15 +172,16 @@ def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tup
     unknown = [row for row, item in enumerate(found) if item is None]
     for row in sorted(unknown, key=lambda row: places[row] is not None)[:1]:  # of positions, the one that is none
         wanted = f"write an item, the name of its column, its position (1 to {len(offered)}), or its letter"
-        raise columns.fault(f"{shorten(cells[row])} is none of the items offered: {wanted}", row, name)
-    if by_place:
+        raise columns.fault(f"{shorten(cells[row])} is none of the items offered: {wanted}", known[row], name)
+    if by_place and cells:
         first, last = ("A", chr(ord("A") + len(offered) - 1)) if str(cells[0]).strip().isalpha() else (1, len(offered))
         meaning = f"{first} for {offered[0]!r} to {last} for {offered[-1]!r}"
         columns.notes.append(str(columns.fault(f"column {name!r} has positions, {meaning}")))
     elif None not in places and any(row[k] != item for k, row, item in zip(places, lists, found, strict=True)):
         advice = f"if it has positions, write the names of the columns, such as {offered[0]!r} for 1"
         warn(f"column {name!r} is read as items, not as positions; {advice}")
-    return found
+    items = dict(zip(known, found, strict=True))
+    return [items.get(row) for row in range(len(every))]
 
 
 def positions_of(cells: Sequence[Any], offered: Sequence[Any]) -> list[Any]:
@@ -180,13 +193,14 @@ def positions_of(cells: Sequence[Any], offered: Sequence[Any]) -> list[Any]:
 def tasks_of(columns: Columns, roles: Roles) -> list[Any]:
     """Return choices of which a row is one item, and the answers."""
     members, items = members_of(columns, roles), item_of_rows(columns, roles.item)
-    marked = [_marked(columns, members, name) for name in (roles.chosen, roles.worst) if name is not None]
+    names = [name for name in (roles.chosen, roles.worst) if name is not None]
+    marked = [_marked(columns, members, name, is_alone=len(names) == 1) for name in names]
     tasks = [Shown(rows[0], [items[row] for row in rows], rows) for rows in members.values()]
-    return [tasks, *([items[row] for row in rows] for rows in marked)]
+    return [tasks, *([None if row is None else items[row] for row in rows] for rows in marked)]
 
 
-def _marked(columns: Columns, members: dict[str, list[int]], name: Any) -> list[int]:
-    """Return the one row of each task that has a 1."""
+def _marked(columns: Columns, members: dict[str, list[int]], name: Any, *, is_alone: bool) -> list[int | None]:
+    """Return the one row of each task that has a 1; with another column of answers, a task may have none."""
     values = columns.numbers(name, meaning="1 for the item that was the answer, 0 for others")
     for row in np.flatnonzero((values != 0.0) & (values != 1.0))[:1].tolist():
         what = f"expected 1 for the item that was the answer, or 0; got {values[row]:g}"
@@ -198,12 +212,12 @@ def _marked(columns: Columns, members: dict[str, list[int]], name: Any) -> list[
             what = f"task {task[:80]} has a second 1 (first on {columns.unit} {columns.lines[hit[0]]})"
             advice = "people may have tasks of the same number: then the columns of person and task name it together"
             raise columns.fault(f"{what}; {advice}", hit[1], name)
-    silent = [task for task, hit in hits.items() if not hit]
+    silent = [task for task, hit in hits.items() if not hit and is_alone]
     if silent:
         hint = "; if it means that none was chosen, add a row for the option none to each task"
         rows = [row for task in silent for row in members[task]]
         raise columns.missing(f"no row of task {silent[0][:80]} has a 1 in {name!r}{hint}", rows, None)
-    return [hit[0] for hit in hits.values()]
+    return [hit[0] if hit else None for hit in hits.values()]
 
 
 def members_of(columns: Columns, roles: Roles) -> dict[str, list[int]]:

@@ -131,12 +131,13 @@ class Answers:
 
     form: str  # POSITION, ID or RANKS
     rank: Array  # (n, K): 1 = best, equal = tied, inf = shown behind all that have a rank, NaN = not shown
-    worst: IntArray | None = None  # (n,): position of the worst item
+    worst: IntArray | None = None  # (n,): position of the worst item, -1 where it is not known
 
     @property
     def first(self) -> IntArray:
-        """Position of the best item, shape (n,)."""
-        return np.asarray(np.nanargmin(self.rank, axis=1))
+        """Position of the best item, shape (n,), -1 where it is not known."""
+        best = np.nanargmin(self.rank, axis=1)
+        return np.where(np.isfinite(self.rank[np.arange(best.size), best]), best, -1)
 
 
 def are_tasks(X: Any, y: Any, n_ids: int) -> bool:
@@ -193,15 +194,16 @@ def read_answers(y: Any, tasks: Tasks) -> Answers:
     if values.ndim == 2 and values.shape[1] == K and (K > 2 or _are_ranks_of_two(values, tasks)):
         return Answers(RANKS, _ranked(values, tasks.present))
     if values.ndim == 2 and values.shape[1] in {1, 2}:
-        form, places = _places(values, tasks)
-        rank = np.where(tasks.present, np.inf, np.nan)
-        np.put_along_axis(rank, places[:, :1], 1.0, axis=1)
+        is_alone = are_missing(values) & ~are_missing(values[:, ::-1]) & (values.shape[1] == 2)
+        form, places = _places(np.where(is_alone, values[:, ::-1], values), tasks)
+        rank, rows = np.where(tasks.present, np.inf, np.nan), np.flatnonzero(~is_alone[:, 0])
+        rank[rows, places[rows, 0]] = 1.0
         if values.shape[1] == 1:
             return Answers(form, rank)
-        same = (places[:, 0] == places[:, 1]) & (tasks.present.sum(axis=1) > 1)
+        same = (places[:, 0] == places[:, 1]) & (tasks.present.sum(axis=1) > 1) & ~is_alone.any(axis=1)
         if same.any():
             raise DataError(f"y: in task {int(np.argmax(same))} the best item is also the worst")
-        return Answers(form, rank, places[:, 1])
+        return Answers(form, rank, np.where(is_alone[:, 1], -1, places[:, 1]))
     wanted = f"({n},), one choice each, ({n}, 2), the best and the worst, or ({n}, {K}), a rank for each position"
     raise DataError(f"y has the shape {values.shape}; of {n} tasks with {K} positions it is {wanted}")
 
@@ -353,11 +355,13 @@ def _choices_of_ranks(rank: Array) -> Iterator[_Choice]:
 
 
 def _choices_of_worst(answers: Answers) -> Iterator[_Choice]:
-    """Return the choices of the worst item among the others than the best, by the negative of the utilities."""
+    """Return the choices of the worst item among the others than a known best, by the negative of the utilities."""
     if answers.worst is None:
         return
-    every, rest = np.arange(answers.worst.size), ~np.isnan(answers.rank)
-    rest[every, answers.first] = rest[every, answers.worst] = False
+    K, is_known = answers.rank.shape[1], answers.worst[:, None] >= 0
+    rest = ~np.isnan(answers.rank) & is_known
+    for places in (answers.first, answers.worst):
+        rest &= np.arange(K) != places[:, None]
     order, n_rest = np.argsort(~rest, axis=1, kind="stable"), rest.sum(axis=1)
     for n in np.unique(n_rest[n_rest > 0]).tolist():
         tasks = np.flatnonzero(n_rest == n)

@@ -39,7 +39,7 @@ from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.factorization.max_margin.posterior import IPM3FPosterior
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
-from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseTies
+from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseMargin, PairwiseTies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -344,6 +344,12 @@ class _PairsUser(_NormalUser):
         return Estimates(ids, value, value - half_width, value + half_width)
 
     @staticmethod
+    def refuse_margins(model: Any) -> None:
+        """Refuse a model whose answers are no preferences."""
+        if isinstance(model.likelihood_, PairwiseMargin):
+            raise DataError("a session asks for preferences, and likelihood='margin' is of margins: fit another model")
+
+    @staticmethod
     def pairs(candidates: Any, ids: Any, rng: np.random.Generator) -> list[tuple[Any, Any]]:
         """Return the candidates; by default all pairs of the items, or 2,000 random ones."""
         if candidates is None:
@@ -372,6 +378,7 @@ class GPPLUser(_PairsUser):
     def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Person:
         """Return the user of a session, with the candidates checked."""
         del freeze
+        cls.refuse_margins(model)
         if user is not None:
             raise DataError(f"a GPPLClassifier has no users; got user {shorten(user)}. Use CrowdGPPL")
         if model._has_tasks:  # noqa: SLF001 - of this package
@@ -394,6 +401,7 @@ class CrowdUser(_PairsUser):
     def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Person:
         """Return the user of a session, with the candidates checked."""
         del freeze
+        cls.refuse_margins(model)
         if model.groups:
             raise DataError(
                 f"a session asks for no group, and the model has groups={list(model.groups)}: fit a CrowdGPPL without "

@@ -2,7 +2,9 @@
 
 from skpref.likelihoods.base import Likelihood
 from skpref.likelihoods.counts import NegativeBinomial, Poisson
+from skpref.likelihoods.davidson import PairwiseDavidson
 from skpref.likelihoods.gaussian import Gaussian
+from skpref.likelihoods.margins import PairwiseMargin
 from skpref.likelihoods.ordinal import OrdinalProbit
 from skpref.likelihoods.ordinal_mixtures import OrdinalLogit, OrdinalRobust
 from skpref.likelihoods.pairwise import (
@@ -23,9 +25,11 @@ __all__ = [
     "OrdinalLogit",
     "OrdinalProbit",
     "OrdinalRobust",
+    "PairwiseDavidson",
     "PairwiseLikelihood",
     "PairwiseLogit",
     "PairwiseLogitTies",
+    "PairwiseMargin",
     "PairwiseProbit",
     "PairwiseProbitTies",
     "PairwiseTies",

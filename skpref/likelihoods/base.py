@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Likelihood"]
 
 Triple: TypeAlias = tuple[Array, Array, Array]
-_WIDTH = 0.2  # width of z over which the nodes see log p bend
 _NEWTON_STEPS, _STEP = 30, 10.0  # steps to the mode, and the longest one
 
 
@@ -46,10 +45,15 @@ class Likelihood(ABC):
 
     # Whether y = 1/2 is a third answer, a tie; otherwise it counts as half of each of the two answers.
     ties_are_answers: ClassVar[bool] = False
-    # Whether `learnt` fits any parameters.
-    has_parameters: ClassVar[bool] = False
-    # Whether one of them is a level, which is added to z.
+    # Whether a parameter that `learnt` fits is a level, which is added to z.
     has_level: ClassVar[bool] = False
+    # Width of z over which log p bends, for expectations by quadrature.
+    bends_over: ClassVar[float] = 0.2
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether `learnt` fits any parameters."""
+        return False
 
     @property
     def share_of_information(self) -> float:
@@ -235,7 +239,7 @@ class Likelihood(ABC):
     def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
         """See `expectation`."""
         value, first, second = gaussian_expectation(
-            lambda z, y: self._derivatives(*broadcast(y, z)), mu, v, y, width=_WIDTH
+            lambda z, y: self._derivatives(*broadcast(y, z)), mu, v, y, width=self.bends_over
         )
         return value, first, 0.5 * second
 
@@ -256,7 +260,7 @@ class Likelihood(ABC):
             p = np.exp(value - peak - shift * (x - z))
             return p, p * first, p * (second + first * first)
 
-        total, slope, bend = gaussian_expectation(moments, z, v, y, z, shift, peak, width=_WIDTH)
+        total, slope, bend = gaussian_expectation(moments, z, v, y, z, shift, peak, width=self.bends_over)
         first = slope / total
         return np.log(total) + peak - 0.5 * v * shift**2, first, bend / total - first * first
 

@@ -54,11 +54,14 @@ class PairwiseTies(Likelihood):
         Further thresholds over the first one, ascending from above 1; `learnt` fits them.
     tie : bool, default=True
         Whether there is a level between -b and b, and not one on each side of 0.
+    learn : bool, default=True
+        Whether a fit learns the thresholds. False: they are known, and the same for all users and groups.
 
     Raises
     ------
     DataError
-        If `threshold` is not positive and finite, `ratios` are not ascending from above 1, or `tie` is no bool.
+        If `threshold` is not positive and finite, `ratios` are not ascending from above 1, or `tie` or `learn` is no
+        bool.
 
     Examples
     --------
@@ -68,12 +71,12 @@ class PairwiseTies(Likelihood):
     """
 
     ties_are_answers: ClassVar[bool] = True
-    has_parameters: ClassVar[bool] = True
     side: ClassVar[PairwiseLikelihood]  # of F: what is left of a tie
 
     threshold: float = 0.3
     ratios: tuple[float, ...] = ()
     tie: bool = True
+    learn: bool = True
 
     def __post_init__(self) -> None:
         """Check the thresholds."""
@@ -86,8 +89,14 @@ class PairwiseTies(Likelihood):
         if not (np.diff([1.0, *ratios]) > 0.0).all() or not np.isfinite(ratios).all():
             raise DataError(f"ratios must be finite numbers, ascending from above 1; got {self.ratios!r}")
         object.__setattr__(self, "ratios", ratios)
-        if not isinstance(self.tie, bool):
-            raise DataError(f"tie must be True or False; got {self.tie!r}")
+        for name in ("tie", "learn"):
+            if not isinstance(getattr(self, name), bool):
+                raise DataError(f"{name} must be True or False; got {getattr(self, name)!r}")
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether `learnt` fits the thresholds."""
+        return self.learn
 
     @classmethod
     def from_levels(cls, n_levels: int) -> Self:
@@ -252,6 +261,8 @@ class PairwiseTies(Likelihood):
             The step is halved until the objective does not fall, which is concave in the thresholds: one step
             in each pass of the loop converges to the best thresholds together with q.
         """
+        if not self.learn:
+            return self
         value, slope, curvature = self._log_threshold_derivatives(y, mu, v, weight)
         bend, axes = np.linalg.eigh(curvature)
         bend = np.abs(bend)
@@ -358,11 +369,14 @@ class PairwiseProbitTies(PairwiseTies):
         Further thresholds over the first one, ascending from above 1; `learnt` fits them.
     tie : bool, default=True
         Whether there is a level between -b and b, and not one on each side of 0.
+    learn : bool, default=True
+        Whether a fit learns the thresholds. False: they are known, and the same for all users and groups.
 
     Raises
     ------
     DataError
-        If `threshold` is not positive and finite, `ratios` are not ascending from above 1, or `tie` is no bool.
+        If `threshold` is not positive and finite, `ratios` are not ascending from above 1, or `tie` or `learn` is no
+        bool.
 
     Examples
     --------
@@ -401,11 +415,14 @@ class PairwiseLogitTies(PairwiseTies):
         Further thresholds over the first one, ascending from above 1; `learnt` fits them.
     tie : bool, default=True
         Whether there is a level between -b and b, and not one on each side of 0.
+    learn : bool, default=True
+        Whether a fit learns the thresholds. False: they are known, and the same for all users and groups.
 
     Raises
     ------
     DataError
-        If `threshold` is not positive and finite, `ratios` are not ascending from above 1, or `tie` is no bool.
+        If `threshold` is not positive and finite, `ratios` are not ascending from above 1, or `tie` or `learn` is no
+        bool.
 
     Notes
     -----

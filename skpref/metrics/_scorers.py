@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from sklearn.metrics import log_loss
 
-from skpref.data.labels import left_column, read_labels
+from skpref.data.labels import left_column, read_labels, signed_grades
 from skpref.data.levels import as_labels, encode_levels, with_levels_of
 from skpref.metrics._levels import ranked_probability_score
 from skpref.metrics._pairs import cross_entropy
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from skpref._typing import Array
+    from skpref._typing import Array, IntArray
 
 __all__ = ["log_loss_scorer", "ranked_probability_scorer"]
 
@@ -71,8 +71,8 @@ def log_loss_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLi
     if of_pairs and last.classes_.size == 2:
         sides = np.clip(estimator.predict_proba(X), _FLOOR, 1.0 - _FLOOR)
         return -cross_entropy(read_labels(y, len(sides)), sides[:, left_column(last.classes_)], sample_weight)
-    levels, p = _probabilities_of_all_levels(estimator, X, y, floor=_FLOOR)
-    return -float(log_loss(encode_levels(y, levels), p, labels=np.arange(levels.size), sample_weight=sample_weight))
+    level, p = _probabilities_of_all_levels(estimator, X, y, floor=_FLOOR)
+    return -float(log_loss(level, p, labels=np.arange(p.shape[1]), sample_weight=sample_weight))
 
 
 def ranked_probability_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -115,16 +115,17 @@ def ranked_probability_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weigh
     >>> bool(np.all(np.isfinite(scores)))
     True
     """
-    levels, p = _probabilities_of_all_levels(estimator, X, y, floor=0.0)
-    ranks = np.arange(levels.size)
-    return -ranked_probability_score(encode_levels(y, levels), p, labels=ranks, sample_weight=sample_weight)
+    level, p = _probabilities_of_all_levels(estimator, X, y, floor=0.0)
+    return -ranked_probability_score(level, p, labels=np.arange(p.shape[1]), sample_weight=sample_weight)
 
 
-def _probabilities_of_all_levels(estimator: Any, X: Any, y: ArrayLike, *, floor: float) -> tuple[NDArray[Any], Array]:
-    """Return the levels of training rows and of y, and their probabilities, at least the floor."""
+def _probabilities_of_all_levels(estimator: Any, X: Any, y: ArrayLike, *, floor: float) -> tuple[IntArray, Array]:
+    """Return the numbers of y's levels, among all levels of training rows and y, and their probabilities."""
     trained = as_labels(estimator.classes_)
+    if getattr(getattr(estimator, "steps", [("", estimator)])[-1][1], "_has_margins", False):
+        y = np.sign(signed_grades(y))
     levels = with_levels_of(trained, y)
     p = np.zeros((np.shape(y)[0], levels.size))
     p[:, encode_levels(trained, levels)] = estimator.predict_proba(X)
     p = np.maximum(p, floor)
-    return levels, p / p.sum(axis=1, keepdims=True)
+    return encode_levels(y, levels), p / p.sum(axis=1, keepdims=True)

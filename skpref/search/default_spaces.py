@@ -154,8 +154,9 @@ def _space_of(estimator: Any) -> dict[str, Any]:
 
 
 def _pairwise(estimator: Any) -> dict[str, Any]:
-    # Tasks have one likelihood. Rankings may be read as pairs, but not all pairs as rankings.
-    space: dict[str, Any] = {} if str(estimator.likelihood) == "luce" else {"likelihood": ["probit", "logit"]}
+    # Tasks and margins have one likelihood. Rankings may be read as pairs, but not all pairs as rankings.
+    has_one = str(estimator.likelihood) == "luce" or getattr(estimator, "_has_margins", False)
+    space: dict[str, Any] = {} if has_one else {"likelihood": ["probit", "logit"]}
     if getattr(estimator, "_ranks_groups", False):
         space["likelihood"].append("plackett-luce")
     # Priors are those of the dynamics, and items have effects.
@@ -181,7 +182,9 @@ def _answers(estimator: Any) -> dict[str, Any]:
         space["covariates"] = [estimator.covariates, None]
     if str(estimator.likelihood).endswith("-ties"):
         space["likelihood"] = ["probit", "logit", "probit-ties", "logit-ties"]
-    if estimator._has_grades:  # noqa: SLF001 - of this package
+    if estimator.likelihood == "davidson":
+        space["likelihood"] = ["logit-ties", "davidson"]
+    if estimator._has_grades and not estimator._has_margins:  # noqa: SLF001 - of this package
         space["likelihood"] = ["probit-graded", "logit-graded"]
     return space
 

@@ -92,7 +92,8 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
     if user is not None:
         sheet.require((user,), f"--model crowd needs a column of users: {user}, or another one named by --user")
     codes, likelihood = options.unranked, dict(options.settings or ()).get("likelihood")
-    graded = {str(name)[-7:] for name in np.ravel(likelihood or [])} == {"-graded"}  # of a search, a list of names
+    names = {str(name).rpartition("-")[2] for name in np.ravel(likelihood or [])}  # of a search, a list of names
+    graded = names in ({"graded"}, {"margin"})
     common: dict[str, Any] = {
         "user": user,
         "weight": options.weight,

@@ -273,7 +273,8 @@ class CrowdBase(NamesGroups, TaskClassifier):
 
     def _has_own_thresholds(self, *, hierarchical: bool) -> bool:
         """Tell whether each user has a threshold of ties."""
-        return hierarchical and isinstance(self._crowd_config().pair.likelihood, PairwiseTies)
+        likelihood = self._crowd_config().pair.likelihood
+        return hierarchical and isinstance(likelihood, PairwiseTies) and likelihood.learn
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
@@ -470,7 +471,7 @@ class CrowdBase(NamesGroups, TaskClassifier):
         self._set_trace(fit)
 
     def _medians_of_thresholds(self) -> Array | None:
-        """Return the threshold of ties of each user, shape (U,); None where a tie is no answer."""
+        """Return the threshold of ties of each user, shape (U,); None of a likelihood without thresholds."""
         if not isinstance(self.likelihood_, PairwiseTies):
             return None
         if self._thresholds is None:

@@ -117,8 +117,11 @@ class CrowdGPPL(ShardedCrowd):
         third answer: a difference of utilities below a threshold is answered with a tie. "probit-graded" and
         "logit-graded": the same with grades, each of which has a threshold. With "ep" and "laplace" each user has a
         threshold, or scale of thresholds, shrunk towards that of the crowd; it is shrunk more if the user gave few
-        answers or if users differ little. "luce": rows of X are tasks, with the multinomial logit for choices and the
-        model of Plackett and Luce for rankings. Rows that can only be tasks always have it, see `fit`.
+        answers or if users differ little. "davidson": the logit with ties after Davidson, of which all users share the
+        weight; give a `PairwiseDavidson` or `PairwiseLogitTies` with ``learn=False`` if it, or the threshold, is known.
+        "margin": the noisy difference itself is observed, in a unit that is learnt. "luce": rows of X are tasks, with
+        the multinomial logit for choices and the model of Plackett and Luce for rankings. Rows that can only be tasks
+        always have it, see `fit`.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"} or SVI, default="auto"
         How the posterior is computed:
 
@@ -356,7 +359,8 @@ class CrowdGPPL(ShardedCrowd):
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
             (winner, loser). Of tasks: what was chosen, its id or its position from 0; the best and the worst, shape
-            (n, 2); or ranks, 1 the best, shape (n, K), NaN where an item has none. Grades are signed, above 0 for left.
+            (n, 2), None where one is not known; or ranks, 1 the best, shape (n, K), NaN where an item has none. Grades
+            and margins are signed, above 0 for left.
         sample_weight : array-like of shape (n,), default=None
             Weights of the comparisons; None: all weights are 1. A weight of 2 counts a comparison twice.
 

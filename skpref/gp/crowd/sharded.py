@@ -50,7 +50,7 @@ class ShardedCrowd(ReadsSources, CrowdMarket):
         }
         refuse_parameters(
             reasons,
-            'by inference="ep" or "laplace", and by the likelihoods that have a name',
+            'by inference="ep" or "laplace", and by likelihoods that learn nothing that all users share',
         )
 
     def _shard_options(self) -> ShardOptions:

@@ -29,7 +29,15 @@ from skpref._sources import accept_collections
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data.comparisons import from_scores
-from skpref.data.labels import are_classes, are_grades, left_column, read_grades, read_labels, signed_grades
+from skpref.data.labels import (
+    are_classes,
+    are_grades,
+    left_column,
+    read_grades,
+    read_labels,
+    read_signed_margins,
+    signed_grades,
+)
 from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.default_kernels import kernel_parameters
@@ -44,8 +52,10 @@ from skpref.kernels.checks import check_kernel
 from skpref.likelihoods import (
     Likelihood,
     Luce,
+    PairwiseDavidson,
     PairwiseLogit,
     PairwiseLogitTies,
+    PairwiseMargin,
     PairwiseProbit,
     PairwiseProbitTies,
     PairwiseTies,
@@ -85,13 +95,15 @@ LIKELIHOODS = {
     "logit": PairwiseLogit,
     "probit-ties": PairwiseProbitTies,
     "logit-ties": PairwiseLogitTies,
+    "davidson": PairwiseDavidson,
     "probit-graded": PairwiseProbitTies,
     "logit-graded": PairwiseLogitTies,
+    "margin": PairwiseMargin,
 }
 OF_CLASSIFIERS = set(LIKELIHOODS) - {"plackett-luce"}
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, None],
-    "likelihood": [StrOptions(set(LIKELIHOODS) - {"luce", "probit-graded", "logit-graded"}), Likelihood],
+    "likelihood": [StrOptions(set(LIKELIHOODS) - {"luce", "probit-graded", "logit-graded", "margin"}), Likelihood],
     "inference": [StrOptions({"auto", "vb", "svi", "laplace", "linearised"}), SVI],
     "inducing": INDUCING_CONSTRAINTS,
     "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -217,10 +229,15 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
 
     @property
     def _has_grades(self) -> bool:
-        """Whether the likelihood is one of graded answers."""
+        """Whether the likelihood is one of signed answers: grades or margins."""
         if isinstance(self.likelihood, str):
-            return self.likelihood.endswith("-graded")
-        return isinstance(self.likelihood, PairwiseTies) and self.likelihood.n_levels != _THREE
+            return self.likelihood.endswith("-graded") or self._has_margins
+        return self._has_margins or (isinstance(self.likelihood, PairwiseTies) and self.likelihood.n_levels != _THREE)
+
+    @property
+    def _has_margins(self) -> bool:
+        """Whether answers are margins, as numbers."""
+        return self.likelihood == "margin" or isinstance(self.likelihood, PairwiseMargin)
 
     def _grades(self, y: Any, *, reset: bool = False) -> Any:
         """Return labels from 0 to 1 of grades, and store or check these; other labels stay as they are."""
@@ -231,6 +248,9 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
             )
         if not self._has_grades:
             return y
+        if self._has_margins:
+            margins, self.classes_ = read_signed_margins(y, None if reset else self.classes_)
+            return PairwiseMargin.labels_of(margins)
         labels, self.classes_ = read_grades(y, None if reset else self.classes_)
         wanted = getattr(self.likelihood, "n_levels", self.classes_.size)
         if wanted != self.classes_.size:
@@ -242,11 +262,13 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         if not (self._has_grades and isinstance(self.likelihood, str)):
             return config
         likelihood: Any = config.likelihood
+        if self._has_margins:
+            return replace(config, likelihood=replace(likelihood, step=float(self.classes_.dtype.kind == "i")))
         return replace(config, likelihood=likelihood.from_levels(self.classes_.size))
 
     def _check_classes(self) -> None:
         """Raise DataError unless `classes_` are two sides, or the grades of the likelihood."""
-        n_levels = self.likelihood_.n_levels if isinstance(self.likelihood_, PairwiseTies) else 2
+        n_levels = getattr(self.likelihood_, "n_levels", 2)
         right = are_grades(self.classes_, n_levels) or (n_levels <= _THREE and are_classes(self.classes_))
         require(right, self, "classes_", "must be 0 and 1, False and True, left and right, or grades")
 
@@ -310,8 +332,8 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         X : array-like of shape (n, n_columns)
             Comparisons, with the columns of `fit`.
         ties : bool, default=False
-            Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"`` or ``"logit-ties"``.
-            With these likelihoods and ``ties=False``, the two probabilities are conditional on no tie.
+            Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"``, ``"logit-ties"`` or
+            ``"davidson"``. With these likelihoods and ``ties=False``, the two probabilities are conditional on no tie.
 
         Returns
         -------
@@ -330,17 +352,53 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
     def _answers(self, X: Any) -> Array:
         """Return the probabilities of left, tie and right, or of all grades, the largest first, shape (n, L)."""
         moments = self._moments(X)  # checks that the estimator is fitted
-        if not isinstance(self.likelihood_, PairwiseTies):
+        likelihood: Any = self.likelihood_
+        if not likelihood.ties_are_answers:
             raise DataError(
-                f"ties=True needs a likelihood in which a tie is an answer; got {type(self.likelihood_).__name__}. "
-                "Fit with likelihood='probit-ties' or 'logit-ties'"
+                f"ties=True needs a likelihood in which a tie is an answer; got {type(likelihood).__name__}. "
+                "Fit with likelihood='probit-ties', 'logit-ties' or 'davidson'"
             )
-        return self.likelihood_.predict_answers(*moments)
+        return np.asarray(likelihood.predict_answers(*moments))
 
     def _left_probability(self, X: Any) -> Array:
         """Return the probability that the left item is preferred, shape (n,)."""
         mean, variance = self._moments(X)  # checks that the estimator is fitted
         return self.likelihood_.predict(mean, variance)
+
+    @accept_collections
+    def predict_margin(self, X: IdRows) -> tuple[Array, Array]:
+        """Return the expected margin of each comparison, and its standard deviation; for ``likelihood="margin"``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns)
+            Comparisons, with the columns of `fit`.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            Expected margins in units of the `y` of `fit`, positive where left is ahead.
+        std : ndarray of shape (n,)
+            Standard deviations of new margins, noise included: about 90 % lie within 1.645 of these from the mean.
+
+        Raises
+        ------
+        DataError
+            If the fit has another likelihood.
+
+        Examples
+        --------
+        >>> from skpref import GPPLClassifier
+        >>> games = [("ann", "bob"), ("bob", "cy"), ("ann", "cy"), ("cy", "ann")]
+        >>> model = GPPLClassifier(likelihood="margin").fit(games, [3, 1, 5, -2])
+        >>> mean, std = model.predict_margin([("ann", "cy"), ("cy", "ann")])
+        >>> bool(0.0 < mean[0] == -mean[1])
+        True
+        """
+        mean, variance = self._moments(X)  # checks that the estimator is fitted
+        if not isinstance(self.likelihood_, PairwiseMargin):
+            raise DataError(f"margins need likelihood='margin'; the fit has {type(self.likelihood_).__name__}")
+        return self.likelihood_.scale * mean, self.likelihood_.scale * np.sqrt(1.0 + variance)
 
     @accept_collections
     def predict(self, X: IdRows) -> NDArray[Any]:
@@ -354,7 +412,8 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         Returns
         -------
         ndarray of shape (n,)
-            The sides, in the form of the `y` of `fit`: 1 or 0, True or False, "left" or "right"; or grades.
+            The sides, in the form of the `y` of `fit`: 1 or 0, True or False, "left" or "right"; or grades, and of
+            margins their signs.
         """
         check_is_fitted(self)
         if self.classes_.size > 2:
@@ -383,6 +442,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         check_is_fitted(self)
         if self.classes_.size > 2:
             predicted, grade = self.predict(X), signed_grades(y, self.classes_)
+            grade = np.sign(grade) if self._has_margins else grade
             check_consistent_length(predicted, grade)
             right = predicted == grade
             return pair_accuracy(np.ones(right.size), right.astype(np.float64), sample_weight=sample_weight)

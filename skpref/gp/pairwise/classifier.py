@@ -113,8 +113,11 @@ class GPPLClassifier(MovingClassifier):
         leave it out.
     likelihood : str or Likelihood, default="probit"
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties", "logit-ties": the same with ties as a
-        third answer, see ``predict_proba(ties=True)``. "probit-graded", "logit-graded": the same with grades. "luce":
-        rows of X are tasks. See `fit`.
+        third answer, see ``predict_proba(ties=True)``. "davidson": the logit with ties after Davidson, in proportion to
+        the geometric mean of the wins. "probit-graded", "logit-graded": the same with grades. "margin": the noisy
+        difference of utilities itself is observed, in a unit that is learnt: points, goals, seconds; see
+        `predict_margin`. "luce": rows of X are tasks. See `fit`. A threshold or weight of ties that is known:
+        ``PairwiseLogitTies(0.5, learn=False)``.
     inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
         "vb": variational Bayes with full passes, none of which lowers the bound on the evidence. Up to 1,500 item
         effects and inducing points keep their joint posterior. With more, each item effect has its own variance, and
@@ -160,7 +163,7 @@ class GPPLClassifier(MovingClassifier):
     ----------
     classes_ : ndarray of shape (2,) or (K,)
         Labels of the two sides, in the form of the `y` of `fit`: [0, 1] or [False, True] for right and left preferred,
-        or ["left", "right"]. Of tasks: positions 0 to K - 1. Of grades: all grades, ascending.
+        or ["left", "right"]. Of tasks: positions 0 to K - 1. Of grades: all grades, ascending. Of margins: -1, 0, 1.
     posterior_ : PairPosterior
         Posterior of the utilities, which predictions use; without the features of the items.
     item_ids_ : ndarray of shape (n_seen,)
@@ -319,7 +322,8 @@ class GPPLClassifier(MovingClassifier):
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
             (winner, loser). Of tasks: what was chosen, its id or its position from 0; the best and the worst, shape
-            (n, 2); or ranks, 1 the best, shape (n, K), NaN where an item has none. Grades are signed, above 0 for left.
+            (n, 2), None where one is not known; or ranks, 1 the best, shape (n, K), NaN where an item has none. Grades
+            and margins are signed, above 0 for left.
         sample_weight : array-like of shape (n,), default=None
             Weights of the comparisons; None: all weights are 1. A weight of 2 counts a comparison twice.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -27,7 +27,6 @@ from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.gp.pairwise.thresholds import predict_answers
 from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
 from skpref.inference.chain_groups import LEFT_OUT, GroupDifferences
-from skpref.likelihoods import PairwiseTies
 from skpref.likelihoods.ties import left_of_sides
 
 if TYPE_CHECKING:
@@ -402,8 +401,9 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             moments = self.posterior_.pairs(*pairs, covariates=covariates)
         else:
             moments = self.moving_posterior_.pairs(*pairs, comparisons.time, covariates, comparisons.group, order=True)
-        if isinstance(self.likelihood_, PairwiseTies):
-            return self._answers_in(moments, comparisons.group) @ np.linspace(1.0, 0.0, self.likelihood_.n_levels)
+        if self.likelihood_.ties_are_answers:
+            answers = self._answers_in(moments, comparisons.group)
+            return answers @ np.linspace(1.0, 0.0, answers.shape[1])
         return self.likelihood_.predict(*moments)
 
     @property
@@ -417,9 +417,9 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
 
     def _answers_in(self, moments: tuple[Array, Array], levels: IntArray | None) -> Array:
         """Return the probabilities of the answers to rows in groups, shape (n, L)."""
-        likelihood = cast("PairwiseTies", self.likelihood_)
+        likelihood: Any = self.likelihood_
         if self.tie_thresholds_ is None or (log_b := self.moving_posterior_.log_thresholds(levels)) is None:
-            return likelihood.predict_answers(*moments)
+            return np.asarray(likelihood.predict_answers(*moments))
         return predict_answers(likelihood, *moments, log_b)
 
     def _answers(self, X: Any) -> Array:

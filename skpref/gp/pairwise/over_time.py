@@ -43,7 +43,7 @@ from skpref.inference.chains import (
 )
 from skpref.inference.problem import State
 from skpref.inference.trajectories import trajectories
-from skpref.likelihoods import PairwiseTies
+from skpref.likelihoods import PairwiseMargin, PairwiseProbit, PairwiseTies
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -349,8 +349,9 @@ class _Model:
             coefficients.append(coefficient)
             start += held.size
         matrix = np.ascontiguousarray(np.hstack(nodes)), np.ascontiguousarray(np.hstack(coefficients))
-        likelihood = likelihood_of(self.config, self.c)
-        if self.levels is not None and self.c.group is not None and isinstance(likelihood, PairwiseTies):
+        likelihood: Any = likelihood_of(self.config, self.c)
+        learns = isinstance(likelihood, PairwiseTies) and likelihood.learn
+        if learns and self.levels is not None and self.c.group is not None:
             likelihood = TiesOfGroups.start(likelihood, self.c.group, self.levels.sizes)
         rows = tuple(groups), *matrix, self.c.y, self.c.weight, likelihood, _units(self.c)
         if self.phi is None:
@@ -463,6 +464,7 @@ def _units(c: Comparisons) -> IntArray:
 
 def noise_unit(likelihood: Likelihood) -> float:
     """Return the answer noise of a logit in units of the likelihood's noise, by slopes of probabilities at 0."""
+    likelihood = PairwiseProbit() if isinstance(likelihood, PairwiseMargin) else likelihood
     slope = float(likelihood.derivatives(np.ones(1), np.zeros(1))[1][0])
     return 0.5 / max(slope, np.finfo(float).tiny)
 

@@ -64,9 +64,9 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         `ProductMatern` (nu = 3/2) with a length-scale for each feature, see `optimizer`.
     likelihood : str or Likelihood, default="probit"
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
-        third answer (which only `GPPLClassifier` can observe). "plackett-luce": the scores of a group are one ranking,
-        without pairs: a choice of the best row, of the best of the rest, and so on. It is for scores of at most 50 rows
-        in a group, in memory, by ``inference="auto"`` or "vb".
+        third answer (which only `GPPLClassifier` can observe). "davidson": the logit with other ties. "plackett-luce":
+        the scores of a group are one ranking, without pairs: a choice of the best row, of the best of the rest, and so
+        on. It is for scores of at most 50 rows in a group, in memory, by ``inference="auto"`` or "vb".
     inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
         "vb": variational Bayes with full passes. "svi": with mini-batches, see `SVI`. "laplace": a Gaussian at the
         mode. "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of

@@ -65,8 +65,8 @@ class TaskClassifier(ComparisonClassifier):
 
     def _holds_tasks(self, X: Any, y: Any) -> bool:
         """Tell whether rows of X are tasks; named columns of the sides say that they are not."""
-        if self.likelihood == "luce" or isinstance(self.likelihood, Luce):
-            return True
+        if self.likelihood == "luce" or isinstance(self.likelihood, Luce) or self._has_grades:
+            return not self._has_grades
         named = X is None or any(getattr(self, name, None) is not None for name in ("left", "right"))
         return not named and are_tasks(X, y, len(self._sides))
 
@@ -208,8 +208,8 @@ class TaskClassifier(ComparisonClassifier):
         X : array-like of shape (n, n_columns)
             Comparisons or tasks, with the columns of `fit`.
         ties : bool, default=False
-            Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"`` or ``"logit-ties"``.
-            With these likelihoods and ``ties=False``, the two probabilities are conditional on no tie.
+            Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"``, ``"logit-ties"`` or
+            ``"davidson"``. With these likelihoods and ``ties=False``, the two probabilities are conditional on no tie.
 
         Returns
         -------
@@ -275,7 +275,11 @@ class TaskClassifier(ComparisonClassifier):
 
     def _chosen_places(self, X: Any, y: Any) -> IntArray:
         """Return the position of what was chosen, or is the best, in each task, shape (n,)."""
-        return read_answers(y, self._read_tasks(X)).first
+        place = read_answers(y, self._read_tasks(X)).first
+        if (place < 0).any():
+            row = int(np.argmax(place < 0))
+            raise DataError(f"y: task {row} has no best item, which scores are about; leave such tasks out of scores")
+        return place
 
     @property
     def _needs_memory(self) -> bool:

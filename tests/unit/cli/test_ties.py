@@ -8,6 +8,7 @@ import pytest
 
 from skpref.cli import main
 from skpref.cli.options import parse
+from skpref.cli.predict import predictions
 from skpref.cli.tasks.comparisons import read
 from skpref.metrics import answers_log_loss, cross_entropy
 
@@ -65,3 +66,18 @@ def test_nothing_is_said_of_ties_where_there_are_none(capsys):
     Path("league.csv").write_text("\n".join(line for line in text if "0.5" not in line), "utf-8")
     assert main(["tune", "league.csv", "--trials", "1", "--folds", "2", "--no-mlflow"]) == 0
     assert "tie" not in capsys.readouterr().out
+
+
+def test_margins_are_read_and_predicted():
+    rng = np.random.default_rng(0)
+    lines = ["left,right,label"]
+    for _ in range(60):
+        a, b = rng.choice(5, 2, replace=False)
+        lines.append(f"t{a},t{b},{round(3 * (a - b) + 4 * rng.normal())}")
+    Path("games.csv").write_text("\n".join(lines), "utf-8")
+    task = read(parse(["tune", "games.csv", "--set", "likelihood=margin"]))
+    model = task.estimator.set_params(likelihood="margin").fit(task.rows.X, task.rows.y)
+    predicted = predictions(model, task.rows.X)
+    assert np.corrcoef(predicted["margin"], task.rows.y)[0, 1] > 0.5
+    assert np.allclose(predicted["p_left"] + predicted["p_tie"] + predicted["p_right"], 1.0)
+    assert task.loss(model, task.rows) < np.log(2.0)

@@ -246,7 +246,20 @@ def test_wide_choices_of_the_best_and_the_worst_and_without_users():
     assert choices(WIDE, user=None).X.tolist() == [["p", "q", "r"], ["q", "r", None]]
 
 
+@pytest.mark.parametrize("written", [["r", "q"], ["c", "a"], [3, 1]])
+def test_the_worst_may_be_known_alone(written):
+    assert choices(WIDE | {"worst": written}, chosen=None, worst="worst").y.tolist() == [[None, "r"], [None, "q"]]
+    mixed = WIDE | {"chosen": ["p", None], "worst": [None, written[1]]}
+    assert choices(mixed, worst="worst").y.tolist() == [["p", None], [None, "q"]]
+    table = long(chosen=[0, 1, 0, 0, 0, 0], worst=[0, 0, 0, 0, 0, 1])
+    options = {"task": "task", "user": "person", "item": "item", "worst": "worst"}
+    assert read(table, chosen="chosen", **options)[1] == [["q", None], [None, "r"]]
+    assert read(long(), chosen=None, **options)[1] == [[None, "p"], [None, "r"]]
+
+
 def test_incomplete_rows_may_be_left_out():
+    table = WIDE | {"chosen": ["p", None], "worst": ["r", None]}
+    assert choices(table, worst="worst", missing="drop").read_.left_out == {"incomplete": 1}
     rows = choices(WIDE | {"chosen": ["p", None]}, missing="drop")
     assert (rows.X.tolist(), rows.read_.left_out) == ([["u", "p", "q", "r"]], {"incomplete": 1})
 
@@ -259,7 +272,12 @@ def test_incomplete_rows_may_be_left_out():
         ({"chosen": ["p", "p"]}, {}, "column 'chosen', row 1: 'p' is none of the items offered"),
         ({"b": ["p", "r"]}, {}, "row 0: item 'p' occurs twice"),
         ({}, {"worst": "chosen"}, "row 0: 'p' is both the best and the worst item"),
-        ({}, {"worst": "worst", "chosen": None}, "a choice needs the column of the item that was chosen, the best one"),
+        (
+            {},
+            {"chosen": None},
+            "a choice needs the column of the item that was chosen, the best one, or that of the worst",
+        ),
+        ({"chosen": ["p", None], "worst": ["r", None]}, {"worst": "worst"}, "row 1: the choice is missing: neither"),
         ({"w": [-1, 1]}, {"sample_weight": "w"}, "column 'w', row 0: -1 is outside the range"),
         ({"who": [None, "v"]}, {}, "column 'who', row 0: a user id is missing"),
     ],

@@ -378,7 +378,6 @@ def test_columns_may_come_from_generators_and_indexes():
         ({}, {"user": None}, "from_tasks needs the columns task=..., user=..., and"),
         ({}, {"user": "who"}, "there is no column 'who'. Found: person, price_1"),
         ({}, {"chosen": None}, "from_tasks needs chosen"),
-        ({}, {"chosen": None, "worst": "worst"}, "a choice needs the column of the item that was chosen, the best one"),
         ({"person": ["ann", None, "bob"]}, {}, "column 'person', row 1: a person id is missing; fill it in, or leave"),
         ({"chosen": [1, None, 3]}, {}, "column 'chosen', row 1: the choice is missing; leave such tasks out"),
         ({"chosen": [1, 0, 2]}, {}, r"row 1: expected the position .* 1 to 3, or its letter; got 0; if positions st"),

@@ -60,6 +60,12 @@ def test_best_and_worst_of_four():
     assert found == [choice("u", "c", "abcd"), choice("u", "a", "abd", "worst")]
 
 
+@pytest.mark.parametrize("y", [[[None, "c"], ["d", None]], [[NAN, 2], [2, NAN]]])
+def test_the_best_or_the_worst_may_be_alone(y):
+    _, found = stages(ROWS, y)
+    assert found == [choice("u", "c", "abc", "worst"), choice("v", "d", "bcd")]
+
+
 @given(st.permutations("abcde"), st.integers(1, 5))
 def test_a_ranking_is_its_exploded_choices(order, n_ranked):
     items = "abcde"
@@ -236,7 +242,8 @@ def test_items_shown_twice():
         (["a", None], "Input y contains NaN: task 1 has no answer"),
         ([0, NAN], "Input y contains NaN: task 1"),
         (np.ma.array([0, 2], mask=[False, True]), "Input y contains NaN: task 1"),
-        ([["a", "b"], [None, "c"]], "Input y contains NaN: task 1"),
+        ([["a", "b"], [None, None]], "Input y contains NaN: task 1"),
+        ([[0, 1], [NAN, NAN]], "Input y contains NaN: task 1"),
         (["a", "z"], r"y: 'z' in task 1 is none of the items shown \(1 such answers\)"),
         (["a", "a"], "'a' in task 1 is none of the items shown"),
         (["u", "d"], "'u' in task 0 is none of the items shown .* this is the user of the task"),

@@ -8,16 +8,18 @@ from scipy.special import ndtr
 
 from skpref._math.quadrature import gauss_hermite
 from skpref.exceptions import DataError
-from skpref.likelihoods import PairwiseLogit, PairwiseLogitTies, PairwiseProbit, PairwiseProbitTies
+from skpref.likelihoods import PairwiseDavidson, PairwiseLogit, PairwiseLogitTies, PairwiseProbit, PairwiseProbitTies
+from skpref.testing import _likelihoods as kit
 from tests.examples import examples
 
 LABELS = np.array([0.0, 0.5, 1.0, 0.2, 0.9])
 thresholds = st.floats(0.01, 3.0)
 projections = st.floats(-8.0, 8.0)
 both = pytest.mark.parametrize("ties", [PairwiseProbitTies, PairwiseLogitTies])
+all_three = pytest.mark.parametrize("ties", [PairwiseProbitTies, PairwiseLogitTies, PairwiseDavidson])
 
 
-@both
+@all_three
 @given(thresholds, st.floats(-1e6, 1e6))
 def test_three_answers_add_up_to_one_and_stay_finite(ties, b, z):
     log_prob = ties(b).log_prob([0.0, 0.5, 1.0], [z, z, z])
@@ -25,7 +27,7 @@ def test_three_answers_add_up_to_one_and_stay_finite(ties, b, z):
     np.testing.assert_allclose(np.exp(log_prob).sum(), 1.0, rtol=1e-10)
 
 
-@both
+@all_three
 @given(thresholds, projections)
 def test_derivatives_are_those_of_log_prob(ties, b, z):
     likelihood, h = ties(b), 1e-4
@@ -37,7 +39,7 @@ def test_derivatives_are_those_of_log_prob(ties, b, z):
     assert np.all(second <= 0.0)
 
 
-@both
+@all_three
 @examples(25)
 @given(thresholds, st.floats(-4.0, 4.0), st.floats(0.0, 4.0))
 def test_expectation_matches_fine_quadrature(ties, b, mu, v):
@@ -58,7 +60,7 @@ def test_tilted_normaliser_is_the_probability_of_the_answer(b, mu, v):
     np.testing.assert_allclose(np.exp(log_z), [left, right, 1.0 - left - right], rtol=1e-6, atol=1e-9)
 
 
-@both
+@all_three
 @given(thresholds, st.floats(-1e6, 1e6), st.floats(0.0, 10.0))
 def test_prediction_is_symmetric_and_a_probability(ties, b, mu, v):
     p, q = ties(b).predict([mu, -mu], [v, v])
@@ -123,7 +125,7 @@ def test_the_logit_is_the_model_of_rao_and_kupper():
     np.testing.assert_allclose(p, [left / (left + theta * right), tie, right / (theta * left + right)], rtol=1e-12)
 
 
-@both
+@all_three
 @given(thresholds, st.floats(-4.0, 4.0), st.floats(0.0, 4.0))
 def test_answers_are_the_mean_probabilities(ties, b, mu, v):
     likelihood, (x, w) = ties(b), gauss_hermite(200)
@@ -135,7 +137,7 @@ def test_answers_are_the_mean_probabilities(ties, b, mu, v):
     np.testing.assert_allclose(likelihood.predict(mu, v), among_sides, rtol=1e-9)
 
 
-@both
+@all_three
 @given(thresholds, st.floats(-1e6, 1e6), st.floats(0.0, 1e6))
 def test_answers_sum_to_one_wherever_z_is(ties, b, mu, v):
     answers = ties(b).predict_answers(np.array([mu, -mu]), np.array([v, v]))
@@ -185,3 +187,67 @@ def test_a_step_that_lowers_the_objective_is_halved(ties, monkeypatch):
     assert halvings == pytest.approx(np.round(halvings))
     assert halvings >= 1.0
     assert weight @ after.expectation(y, mu, v)[0] > value
+
+
+davidson = pytest.mark.parametrize("nu", [1e-3, 0.3, 1.0, 2.0, 30.0])
+
+
+@davidson
+@pytest.mark.parametrize("seed", range(3))
+def test_davidson_conforms_to_the_kit(nu, seed):
+    likelihood, rng = PairwiseDavidson(nu), np.random.default_rng(seed)
+    for check in kit._CHECKS:
+        if check is not kit._check_prediction:  # which is given that there is no tie
+            check(likelihood, np.array([0.0, 1.0, 0.5, 0.3, 0.5, 1.0, 0.0]), rng)
+
+
+def test_davidson_ties_are_in_proportion_to_the_geometric_mean():
+    left, right, nu = 3.0, 0.7, 0.8
+    p = PairwiseDavidson(nu).predict_answers(np.array([np.log(left / right)]), np.zeros(1))[0]
+    weights = np.array([left, nu * np.sqrt(left * right), right])
+    np.testing.assert_allclose(p, weights / weights.sum(), rtol=1e-12)
+
+
+@davidson
+@given(projections)
+def test_a_davidson_tie_says_as_much_of_z_as_half_a_win_of_each(nu, z):
+    left, tie, right = PairwiseDavidson(nu).derivatives(np.array([1.0, 0.5, 0.0]), z)[1]
+    assert tie == pytest.approx(0.5 * (left + right), abs=1e-12)
+
+
+def test_davidson_with_a_vanishing_nu_is_the_logit():
+    y, z = np.array([0.0, 1.0])[:, None], np.linspace(-3, 3, 7)
+    np.testing.assert_allclose(PairwiseDavidson(1e-9).log_prob(y, z), PairwiseLogit().log_prob(y, z), rtol=1e-7)
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.8, 4.0])
+def test_nu_is_learnt(nu):
+    rng, weight = np.random.default_rng(0), np.ones(4000)
+    z = rng.normal(size=4000)
+    p = PairwiseDavidson(nu).predict_answers(z, np.zeros(z.size))
+    y = 1.0 - 0.5 * (p.cumsum(axis=1) < rng.random((z.size, 1))).sum(axis=1)
+    likelihood = PairwiseDavidson()
+    for _ in range(30):
+        likelihood = likelihood.learnt(y, z, np.zeros(z.size), weight)
+    tied = p[:, 1] @ (1.0 - p[:, 1])  # information about log nu
+    assert abs(np.log(likelihood.nu / nu)) < 4.0 / np.sqrt(tied)
+    assert likelihood.learnt(y, z, np.zeros(z.size), weight) is likelihood
+
+
+def test_parameters_that_are_known_are_not_learnt():
+    y, z, weight = np.array([1.0, 0.5, 0.0]), np.zeros(3), np.ones(3)
+    for known in (PairwiseDavidson(2.0, learn=False), PairwiseLogitTies(0.2, learn=False)):
+        assert known.learnt(y, z, weight, weight) is known
+        assert not known.has_parameters
+
+
+@all_three
+def test_learn_must_be_a_bool(ties):
+    with pytest.raises(DataError, match="learn must be True or False; got 'no'"):
+        ties(learn="no")
+
+
+@pytest.mark.parametrize("nu", [0.0, -1.0, np.nan, np.inf])
+def test_nu_must_be_positive(nu):
+    with pytest.raises(DataError, match="nu must be a positive finite number"):
+        PairwiseDavidson(nu)

@@ -208,3 +208,22 @@ def test_races_have_places_at_the_start_and_dates():
     effect = model.covariate_table(credibility=0.99)
     assert effect["effect_low"][0] < -0.3 < effect["effect_high"][0]
     assert model.rank(at="2022-01-01").id[0] == "item 5"
+
+
+def test_the_worst_alone_mirrors_choices():
+    rng = np.random.default_rng(0)
+    X = rng.permuted(np.tile(np.arange(5), (60, 1)), axis=1)[:, :3]
+    worst = np.take_along_axis(X, rng.integers(3, size=(60, 1)), 1)
+    best = GPPLClassifier(likelihood="luce").fit(X, worst[:, 0])
+    y = np.column_stack([np.full(60, None), worst])
+    model = GPPLClassifier(likelihood="luce").fit(X, y)
+    ids = np.arange(5)
+    assert_allclose(model.utility(ids), -best.utility(ids), atol=1e-6)
+    people = np.column_stack([np.arange(60) % 6, X])
+    crowds = [CrowdGPPL(random_state=0).fit(people, answers).utility(ids) for answers in (worst[:, 0], y)]
+    assert_allclose(crowds[1], -crowds[0], atol=1e-6)
+    with pytest.raises(DataError, match="task 0 has no best item"):
+        model.score(X, y)
+    first = np.where(X[:, :1] == worst, X[:, 1:2], X[:, :1])  # the best of every second task
+    both = np.column_stack([np.where(np.arange(60)[:, None] % 2, first, None), worst])
+    assert GPPLClassifier(likelihood="luce").fit(X, both).posterior_.n_seen == 5

@@ -179,7 +179,8 @@ def test_results_are_read_as_margins():
     assert "margins of goals, against (at most 3)" in str(rows.read_)
     model = GPPLClassifier(likelihood="logit-graded").fit(rows.X, rows.y)
     assert model.classes_.tolist() == [-3, -2, -1, 0, 1, 2, 3]
-    for wrong in (0, -1, "many", np.nan, np.inf):
+    assert from_results(games, "home", "away", ("goals", "against"), margins=np.inf).y.tolist() == [5, -1, 0, 2, -4]
+    for wrong in (0, -1, "many", np.nan):
         with pytest.raises(DataError, match="margins must be the largest margin"):
             from_results(games, "home", "away", ("goals", "against"), margins=wrong)
 
