@@ -170,7 +170,7 @@ def test_rankings_of_one_row_have_its_time():
         (["predict", "model.skpref", "games.csv", "--time", "day"], "are numbers, and those of fit were dates"),
         (["rank", "model.skpref", "--at", "31.12.2022"], "--at must be a date"),
         (["rank", "still.skpref", "--at", "2022-12-31"], "--at and --active are for models that were learnt with"),
-        (["elicit", "model.skpref"], "questions have no times, groups or teams"),
+        (["elicit", "model.skpref"], "questions have no times, groups, context or teams"),
     ],
 )
 def test_mistakes_are_named(command, message, refuses):
