@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skpref import GPPLClassifier, load
+from skpref import GPPLClassifier, load, save
 from skpref.cli import main
 from skpref.cli.options import parse
 from skpref.cli.tasks.comparisons import read
@@ -212,3 +212,10 @@ def test_the_order_of_day_and_month_is_noted(games, capsys):
     games.head(3).assign(date="08/25/2022").to_csv("few.csv", index=False)
     assert main(["predict", "model.skpref", "few.csv"]) == 0  # what the file shows comes first
     assert "column 'date' has the month first, as 08/25/2022 shows" in capsys.readouterr().err
+
+
+def test_a_model_with_context_is_for_python(games, capsys):
+    model = GPPLClassifier(left="home", right="away", context=["rest"]).fit(games, games.score == "1-0")
+    save(model, "model.skpref")
+    assert main(["predict", "model.skpref", "games.csv"]) != 0
+    assert "a model with context=['rest'] predicts in Python" in capsys.readouterr().err
