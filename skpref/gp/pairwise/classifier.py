@@ -365,7 +365,7 @@ class GPPLClassifier(MovingClassifier):
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, *self._item_columns(rows), estimator=self, kind="item")
             self._set_groups(rows.groups)
-            self._set_context(rows.context)
+            self._set_context(rows, sample_weight)
             comparisons = self._encode(items, rows, self._grades(y, reset=True), sample_weight)
             self.classes_ = self.classes_ if self._has_grades else classes_of(y)
             warn_unlabelled(X, y, (self.left, self.right))

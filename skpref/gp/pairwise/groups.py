@@ -13,6 +13,7 @@ from skpref._text import nearest
 from skpref._warn import warn
 from skpref.data.comparisons import from_labels
 from skpref.data.ids import shorten, single_id
+from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.fit import root_mean_square
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from skpref.data.comparisons import OnSelf
     from skpref.data.tasks import Tasks
     from skpref.gp.pairwise.columns import PairRows
+
+_FAR = 1e100  # size of a number of context, in standard deviations, whose square is finite
 
 
 class NamesGroups:
@@ -55,24 +58,37 @@ class NamesGroups:
         self._groups = dict(zip(self._group_columns, kinds, strict=True)) if kinds else {}
         self.group_ids_ = [kind.vocabulary.ids.copy() for kind in kinds]
 
-    def _set_context(self, context: Array | None) -> None:
-        """Store the columns of numbers of context, and the means and standard deviations of rows."""
-        columns = () if self._columns is None else self._columns.roles.context
+    def _set_context(self, rows: PairRows | Tasks, sample_weight: Any) -> None:
+        """Store the columns of numbers of context, and the means and standard deviations in rows."""
         self._numbers = {}
-        for column, values in zip(columns, () if context is None else context.T, strict=True):
-            mean = float(values.mean())
-            deviation = float(root_mean_square(values[:, None] - mean, np.ones(values.size))[0])
-            if (values == values[0]).all():
-                warn(f"context: column {column!r} is {values[0]:g} in every row, so that nothing is learnt of it")
-            self._numbers[column] = mean, deviation
+        if self._columns is None or rows.context is None:
+            return
+        weight = read_weights(sample_weight if rows.weight is None else rows.weight, len(rows.context))
+        used = rows.context[weight > 0.0] if weight.any() else rows.context  # a fit without weights is refused
+        weight = weight[weight > 0.0] if weight.any() else np.ones(len(rows.context))
+        mean = np.average(used, axis=0, weights=weight)
+        deviation = root_mean_square(used - mean, weight)
+        for column, is_constant in zip(self._columns.roles.context, (used == used[0]).all(axis=0), strict=True):
+            if is_constant:
+                warn(f"context: column {column!r} is the same in every row, so that nothing is learnt of it")
+        pairs = zip(mean.tolist(), deviation.tolist(), strict=True)
+        self._numbers = dict(zip(self._columns.roles.context, pairs, strict=True))
 
     def _context_of(self, rows: PairRows | Tasks) -> Array | None:
         """Return the numbers of context in units of standard deviations from the means, shape (n, n_numbers)."""
         self._refuse_other_groups()
-        if rows.context is None:
-            return None
-        mean, deviation = np.array([*self._numbers.values()]).T
-        return np.asarray((rows.context - mean) / deviation)
+        return None if rows.context is None else self._standardised(rows.context)
+
+    def _standardised(self, numbers: Array) -> Array:
+        """Return numbers of context (n, n_numbers) in units of standard deviations from the means."""
+        mean, deviation = np.array([*self._numbers.values()]).reshape(-1, 2).T
+        with np.errstate(over="ignore"):
+            found: Array = (numbers - mean) / deviation
+        if (far := ~(np.abs(found) <= _FAR)).any():
+            column = shorten([*self._numbers][int(np.argmax(far.any(axis=0)))])
+            what = f"a number of column {column} is {_FAR:g} standard deviations or more from the mean"
+            raise DataError(f"context: {what} of the fit; use the unit of the fit")
+        return found
 
     def _levels_in(self, rows: PairRows | Tasks) -> Array | None:
         """Return groups, -1 where one is unknown, and numbers of context, for predictions; None without any."""
@@ -158,8 +174,8 @@ class NamesGroups:
                 raise DataError(f"context names the column {shorten(column)}, but {wanted}")
             if not isinstance(value, Real) or not np.isfinite(value):
                 raise DataError(f"context: the number of {shorten(column)} must be finite; got {shorten(value)}")
-        given = (context or {}).get
-        return [(float(given(column, mean)) - mean) / deviation for column, (mean, deviation) in self._numbers.items()]
+        row = [float((context or {}).get(column, mean)) for column, (mean, _) in self._numbers.items()]
+        return list(map(float, self._standardised(np.array([row]))[0]))
 
     def _refuse_other_groups(self) -> None:
         """Refuse other columns of groups and of context than the fit had."""

@@ -96,7 +96,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
 
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
         self._set_groups(())
-        self._set_context(None)
+        self._numbers = {}
         self._forget_times()  # a fit that has some sets them
         super()._fit_shards(shards, summaries, rows)
 
@@ -112,7 +112,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
         self._set_groups(tasks.groups, known=old is not None)
         if old is None:
-            self._set_context(tasks.context)
+            self._set_context(tasks, sample_weight)
         pooled, group = np.zeros(tasks.present.shape[0], dtype=np.int64), self._numbers_of_groups(tasks.groups)
         more = group, self._context_of(tasks)
         comparisons, answers = self._encode_tasks(items, tasks, y, sample_weight, pooled, 1, *more)

@@ -67,6 +67,12 @@ def test_units_sides_and_splits_change_nothing(fitted):
     rows = np.repeat(np.arange(len(frame)), 2)
     split = clone(model).fit(frame.iloc[rows], y[rows], np.full(rows.size, 0.5))
     assert_allclose(split.predict_proba(frame), wanted, rtol=1e-6)
+    rows = np.concatenate([np.arange(len(frame)), np.arange(400), np.arange(400)])
+    weight = np.where(np.arange(len(frame)) < 400, 3.0, 1.0)
+    more = pd.concat([frame, frame[:1].assign(x_0=1e6)])
+    weighted = clone(model).fit(more, np.append(y, 1.0), np.append(weight, 0.0))
+    repeated = clone(model).fit(frame.iloc[rows], y[rows])
+    assert_allclose(weighted.predict_proba(frame), repeated.predict_proba(frame), rtol=1e-6)
 
 
 def test_slopes_vanish_where_items_do_not_differ():
@@ -163,6 +169,9 @@ def test_odd_context_is_refused(fitted):
     for bad in (np.nan, "long"):
         with pytest.raises(DataError, match="the number of 'x_0' must be finite"):
             model.rank(context={"x_0": bad})
+    for ask in (lambda: model.rank(context={"x_0": 1e200}), lambda: model.predict_proba(frame.assign(x_0=1e200))):
+        with pytest.raises(DataError, match=r"a number of column 'x_0' is 1e.100 standard deviations or more"):
+            ask()
     with pytest.raises(DataError, match=r"context must be a dict such as"):
         model.rank(context=["x_0"])
     with pytest.raises(DataError, match="was fitted without context"):
@@ -172,5 +181,5 @@ def test_odd_context_is_refused(fitted):
         changed.predict_proba(frame)
     with pytest.raises(DataError, match="context differs from that of the fit"):
         changed.partial_fit(frame, y)
-    with pytest.warns(UserWarning, match="column 'x_0' is 3 in every row"):
+    with pytest.warns(UserWarning, match="column 'x_0' is the same in every row"):
         clone(model).fit(frame[:50].assign(x_0=3.0), y[:50])
