@@ -35,7 +35,6 @@ class NamesGroups:
     """An estimator of comparisons whose parameters `groups` and `context` name columns of X."""
 
     groups: Any
-    context: Any = None
     on_self: OnSelf
     group_ids_: list[IdColumn]
     group_scales_: Any

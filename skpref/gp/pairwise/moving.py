@@ -78,9 +78,14 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         return self.time is None and (self._has_teams or self._has_levels)
 
     @property
+    def _widths(self) -> tuple[int, ...]:
+        """Numbers of each kind of context."""
+        return () if self._columns is None else self._columns.widths
+
+    @property
     def _has_levels(self) -> bool:
         """Whether items differ in groups or by context."""
-        return self._columns is not None and bool(self._columns.groups or self._columns.widths)
+        return bool(self._group_columns or self._widths)
 
     @property
     def _needs_memory(self) -> bool:
@@ -149,8 +154,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             warn_constant(data.X)
         earlier = self._earlier() if resume else None
         dynamics = "constant" if self._stands_still else self.dynamics
-        widths = () if self._columns is None else self._columns.widths
-        movement = Movement(dynamics, self.optimizer is not None, self.kernel, is_dated, earlier, widths)
+        movement = Movement(dynamics, self.optimizer is not None, self.kernel, is_dated, earlier, self._widths)
         found = fit_over_time(data, config, movement, as_generator(self.random_state))
         fit, self.moving_posterior_, self.dynamics_ = found
         groups = self.moving_posterior_.items.groups
@@ -169,9 +173,13 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         """Return the fit whose dynamics stay; None where all its comparisons had one time, which says nothing."""
         moving, dynamics = self.moving_posterior_, self.dynamics_
         same = type(as_likelihood(self.likelihood)) is type(self.likelihood_)
-        has_same_groups = self.group_scales_.size == len(self.groups or ())
+        held = moving.items.groups
+        widths = [] if held is None else held.widths.tolist()
+        has_same_groups = self.group_scales_.size == len(self.groups or ()) and widths == [*self._widths]
         if not has_same_groups or moving.team_mean != (self.team == "mean"):
-            raise DataError("groups or team differs from the first call; set it back, or call fit with all comparisons")
+            raise DataError(
+                "groups, context or team differs from the first call; set it back, or call fit with all comparisons"
+            )
         if not same or self.dynamics not in {"auto", dynamics.name}:
             raise DataError(
                 f"likelihood or dynamics differs from the first call, which found dynamics={dynamics.name!r}; "
