@@ -6,19 +6,23 @@
     python benchmarks/over_time.py --games nfl.csv --left team1 --right team2 --time date --winner result1
 
 Every method is fitted to the games before a season and predicts all of that season, for the last three of `--seasons`
-equal parts of the time. Half-lives and the step of Elo are chosen on the season before these. The table has the mean
-log-loss in nats, the difference to the first method with its standard error over games, and CPU seconds of all fits.
+equal parts of the time. Half-lives, the step of Elo and, with ``--peers``, the parameters of other packages that are
+installed (kickscore, TrueSkill Through Time, whole-history rating, openskill) are chosen on the two seasons before
+these. The table has the mean log-loss in nats, the difference to the first method with its standard error over games,
+and CPU seconds of the fits to the seasons that are tested, and of tuning.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from _over_time_peers import peers
+from _seasons import in_seasons, print_table, tuned
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
@@ -28,16 +32,13 @@ from skpref.data.columns import Columns
 from skpref.data.times import read_times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from _seasons import Method
 
     from skpref._typing import Array
-
-    Method = Callable[[pd.DataFrame, pd.DataFrame], Array]
 
 _TESTED = 3  # seasons
 _HALF_LIVES = 0.05, 0.1, 0.2, 0.5, 1.0  # of the time of all games
 _STEPS = 0.02, 0.05, 0.1, 0.2, 0.4  # of Elo, in logits
-_MAX_LOSS = 30.0
 
 
 def simulated(form: float, drift: float, n_items: int, career: float, seed: int) -> pd.DataFrame:
@@ -108,42 +109,21 @@ def elo(step: float) -> Method:
     return run
 
 
-def losses(method: Method, games: pd.DataFrame, seasons: list[int]) -> Array:
-    """Return the losses of the games of some seasons, each predicted from those before it."""
-    out = []
-    for season in seasons:
-        train, test = games[games.season < season], games[games.season == season]
-        p = np.clip(method(train, test), np.exp(-_MAX_LOSS), 1.0 - 1e-13)
-        out.append(-(test.won * np.log(p) + (1.0 - test.won) * np.log1p(-p)))
-    return np.concatenate(out)
-
-
-def compare(name: str, games: pd.DataFrame, n_seasons: int) -> None:
+def compare(name: str, games: pd.DataFrame, n_seasons: int, *, with_peers: bool) -> None:
     """Print a table of the methods."""
-    span = games.when.max() - games.when.min()
-    games = games.sort_values("when", kind="stable", ignore_index=True)
-    games["season"] = np.minimum((n_seasons * (games.when - games.when.min()) / span).astype(int), n_seasons - 1)
+    start, span = games.when.min(), games.when.max() - games.when.min()
+    games = in_seasons(games, "when", n_seasons)
     tested = list(range(n_seasons - _TESTED, n_seasons))
-    before = [tested[0] - 1]
-
-    def best(make: Callable[[float], Method], values: tuple[float, ...]) -> Method:
-        return make(min(values, key=lambda value: losses(make(value), games, before).mean()))
-
-    methods = {
-        "GPPLClassifier(time=)": moving(time="when"),
-        "GPPLClassifier": moving(),
-        "logistic regression, decayed": best(decayed, tuple(span * share for share in _HALF_LIVES)),
-        "Elo": best(elo, _STEPS),
+    shares = [(span * share,) for share in _HALF_LIVES]
+    to_tune = {"logistic regression, decayed": (decayed, shares), "Elo": (elo, [(step,) for step in _STEPS])}
+    to_tune |= peers(span, start) if with_peers else {}
+    methods = {"GPPLClassifier(time=)": lambda: moving(time="when"), "GPPLClassifier": moving}
+    methods |= {
+        label: partial(tuned, make, values, games, [tested[0] - 2, tested[0] - 1])
+        for label, (make, values) in to_tune.items()
     }
     print(f"{name}: {len(games)} games, {np.unique(games[['left', 'right']]).size} items")
-    first = None
-    for label, method in methods.items():
-        begin = time.process_time()
-        loss = losses(method, games, tested)
-        seconds, first = time.process_time() - begin, loss if first is None else first
-        difference = loss - first
-        error = difference.std() / np.sqrt(loss.size)
-        print(f"  {label:30} {loss.mean():.4f}  {difference.mean():+.4f} +- {error:.4f}  {seconds:7.1f} s")
+    print_table(methods, games, tested)
 
 
 def main() -> None:
@@ -153,6 +133,7 @@ def main() -> None:
     for role in ("left", "right", "time", "winner"):
         parser.add_argument(f"--{role}", default=role)
     parser.add_argument("--seasons", type=int, default=15)
+    parser.add_argument("--peers", action="store_true", help="also other packages, of which fits may take minutes")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.games is None:
@@ -163,13 +144,13 @@ def main() -> None:
             "careers": (0.3, 0.1, 300, 1.5),
         }
         for seed, (name, numbers) in enumerate(leagues.items()):
-            compare(name, simulated(*numbers, seed), options.seasons)
+            compare(name, simulated(*numbers, seed), options.seasons, with_peers=options.peers)
         return
     table = pd.read_csv(options.games)
     rows = from_winners(table, options.left, options.right, options.winner)
     when, _ = read_times(Columns.of(table), options.time)
     games = pd.DataFrame({"left": rows.X[:, 0], "right": rows.X[:, 1], "when": when, "won": rows.y})
-    compare(options.games, games[games.won != 0.5], options.seasons)
+    compare(options.games, games[games.won != 0.5], options.seasons, with_peers=options.peers)
 
 
 if __name__ == "__main__":

@@ -9,19 +9,20 @@ A file has columns of the players of both sides, of the time, and `won`: 1 where
 fitted to the games before a season and predicts all of it, for the last half of `--seasons` equal parts of the time.
 The step of Elo and the penalty of logistic regression are chosen on the season before these. TrueSkill and Weng-Lin
 (openskill) are run at their defaults where they are installed. The table has the mean log-loss in nats, the difference
-to the first method with its standard error over games, and CPU seconds of all fits.
+to the first method with its standard error over games, and CPU seconds of fits and of tuning.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import time
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from _seasons import in_seasons, print_table, tuned
 from scipy.sparse import coo_array
 from scipy.special import expit, ndtr
 from sklearn.linear_model import LogisticRegression
@@ -29,11 +30,9 @@ from sklearn.linear_model import LogisticRegression
 from skpref import GPPLClassifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from _seasons import Method
 
     from skpref._typing import Array
-
-    Method = Callable[[pd.DataFrame, pd.DataFrame], Array]
 
 _STEPS = 0.02, 0.05, 0.1, 0.15, 0.2, 0.3  # of Elo, in logits
 _PENALTIES = 0.03, 0.1, 0.3, 1.0  # variances of utilities under logistic regression
@@ -155,47 +154,26 @@ class Games:
         return list(zip(*sides, games.won.astype(int).tolist(), strict=True))
 
 
-def losses(method: Method, games: pd.DataFrame, seasons: list[int]) -> Array:
-    """Return the losses of the games of some seasons, each predicted from those before it."""
-    out = []
-    for season in seasons:
-        train, test = games[games.season < season], games[games.season == season]
-        p = np.clip(method(train, test), 1e-13, 1.0 - 1e-13)
-        out.append(-np.log(np.where(test.won, p, 1.0 - p)))
-    return np.concatenate(out)
-
-
 def compare(table: pd.DataFrame, of: Games, n_seasons: int) -> None:
     """Print a table of the methods."""
-    games = table.sort_values("day", kind="stable", ignore_index=True)
-    when = games.day.astype("int64") if games.day.dtype.kind == "M" else games.day
-    games["season"] = np.minimum(n_seasons * (when - when.min()) // (when.max() - when.min()), n_seasons - 1)
+    games = in_seasons(table, "day", n_seasons)
     tested = list(range(n_seasons // 2, n_seasons))
-
-    def best(make: Callable[[float], Method], values: tuple[float, ...]) -> Method:
-        return make(min(values, key=lambda value: losses(make(value), games, [tested[0] - 1]).mean()))
-
+    best = partial(tuned, games=games, seasons=[tested[0] - 1])
     is_team = len(of.left) > 1
     methods = {
-        "players over time": of.ours(moves=True),
-        "players over time, groups": of.ours(moves=True, groups=True),
-        "players": of.ours(moves=False),
-        "players, groups": of.ours(moves=False, groups=True),
-        **({"teams as items over time": of.ours(moves=True, as_items=True)} if is_team else {}),
-        "logistic regression": best(of.logistic, _PENALTIES),
-        "Elo": best(of.elo, _STEPS),
-        **({"TrueSkill": of.trueskill()} if importlib.util.find_spec("trueskill") else {}),
-        **({"Weng-Lin": of.weng_lin()} if importlib.util.find_spec("openskill") else {}),
+        "players over time": lambda: of.ours(moves=True),
+        "players over time, groups": lambda: of.ours(moves=True, groups=True),
+        "players": lambda: of.ours(moves=False),
+        "players, groups": lambda: of.ours(moves=False, groups=True),
+        **({"teams as items over time": lambda: of.ours(moves=True, as_items=True)} if is_team else {}),
+        "logistic regression": lambda: best(of.logistic, [(value,) for value in _PENALTIES]),
+        "Elo": lambda: best(of.elo, [(value,) for value in _STEPS]),
+        **({"TrueSkill": of.trueskill} if importlib.util.find_spec("trueskill") else {}),
+        **({"Weng-Lin": of.weng_lin} if importlib.util.find_spec("openskill") else {}),
     }
     players = np.unique(games[[*of.left, *of.right]].to_numpy().astype(str)).size
     print(f"{len(games)} games of {players} players, {int(np.isin(games.season, tested).sum())} predicted")
-    first = None
-    for label, method in methods.items():
-        begin = time.process_time()
-        loss = losses(method, games, tested)
-        seconds, first = time.process_time() - begin, loss if first is None else first
-        difference, error = (loss - first).mean(), (loss - first).std() / np.sqrt(loss.size)
-        print(f"  {label:28} {loss.mean():.4f}  {difference:+.4f} +- {error:.4f}  {seconds:7.1f} s", flush=True)
+    print_table(methods, games, tested)
 
 
 def main() -> None:

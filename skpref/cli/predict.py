@@ -142,6 +142,8 @@ def predictions(model: Any, X: AnyArray) -> Predicted:
 def _roles(model: Any, sheet: Columns, options: Predict) -> Roles:
     """Return which column is what; refuse those that the file does not have."""
     is_crowd, time, shown = isinstance(model, CrowdGPPL), getattr(model, "time", None), options.features or ()
+    if getattr(model, "context", None):
+        raise DataError(f"{options.model}: a model with context={model.context} predicts in Python; load it there")
     columns: dict[str, Any] = {
         "user": options.user or sheet.usual(*USERS) if is_crowd else None,
         "groups": tuple(model.groups or ()),

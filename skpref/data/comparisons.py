@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 50  # alternatives of a choice: their pairs are 1,225, and a ranking of them has 20,825
 OnSelf = Literal["raise", "drop"]
-_COLUMNS = "left", "right", "y", "weight", "user", "covariates", "group", "time", "stage"
+_COLUMNS = "left", "right", "y", "weight", "user", "covariates", "group", "time", "stage", "context"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -63,6 +63,8 @@ class Comparisons:
         Number of the choice, of one among k, that a comparison is a part of. The k (k - 1) / 2 pairs of a choice stand
         together, in the order (0, 1), ..., (0, k - 1), (1, 2), ..., where 0 was chosen; in a choice of the worst, left
         and right are exchanged. None means that each comparison is an answer of its own.
+    context : ndarray of shape (P, n_numbers), dtype float64, default=None
+        Numbers on which utilities depend, in units of their standard deviations; None means on nothing.
 
     Raises
     ------
@@ -92,6 +94,7 @@ class Comparisons:
     group: IntArray | None = None
     time: Array | None = None
     stage: IntArray | None = None
+    context: Array | None = None
 
     def __post_init__(self) -> None:
         """Check everything, since compiled loops use these numbers as indices."""
@@ -109,9 +112,9 @@ class Comparisons:
         if self.stage is None:  # alternatives of a choice may be equal profiles
             refuse_same_item(left, right)
         require(left.ndim == 1 or self.stage is None, self, "stage", "is of single items")
-        if self.covariates is not None:
+        for name in (name for name in ("covariates", "context") if getattr(self, name) is not None):
             options: dict[str, Any] = {"dtype": np.float64, "ensure_min_samples": 0}
-            columns["covariates"] = check_array(self.covariates, input_name="covariates", **options)
+            columns[name] = check_array(getattr(self, name), input_name=name, **options)
         if self.group is not None:
             numbered = self.group.ndim == 2 and self.group.dtype == np.int64 and int(self.group.min(initial=0)) >= 0
             require(numbered, self, "group", "must be columns of numbers of groups, from 0")
@@ -135,6 +138,12 @@ class Comparisons:
     def players(self) -> IntArray:
         """The items of each comparison, first all of the left side, and -1 after those of a team, shape (P, 2 S)."""
         return np.hstack([side[:, None] if side.ndim == 1 else side for side in (self.left, self.right)])
+
+    @property
+    def levels(self) -> Array | None:
+        """The groups and the numbers of context, shape (P, n_kinds + n_numbers); None where there are none."""
+        columns = [column for column in (self.group, self.context) if column is not None]
+        return np.hstack(columns).astype(np.float64) if columns else None
 
     @property
     def total_weight(self) -> float:
@@ -190,7 +199,7 @@ class Comparisons:
         return self.take(np.flatnonzero(rng.random(number[-1] + 1)[number] < n / self.n_pairs))
 
     def merged(self, *, keep_order: bool = False, keep_ties: bool = False) -> Comparisons:
-        """Merge all comparisons of the same two items by the same user, with the same covariates, groups and time.
+        """Merge all comparisons of the same items by the same user, with the same covariates, groups, context and time.
 
         This is exact: sum_i w_i (y_i log p + (1 - y_i) log(1 - p)) depends on the
         weights and labels of a pair through sum_i w_i and sum_i w_i y_i only.
@@ -359,14 +368,14 @@ def _left_first(pairs: Comparisons) -> Comparisons:
 
 
 def _grouped(pairs: Comparisons) -> Comparisons:
-    """Merge the rows of the same user, left, right, covariates, groups and time."""
+    """Merge the rows of the same user, left, right, covariates, groups, context and time."""
     columns = list(1 + pairs.players.T)
     sizes = [pairs.n_items + 1] * len(columns)
     if pairs.user is not None:
         columns, sizes = [pairs.user, *columns], [pairs.n_users, *sizes]
     for column in () if pairs.group is None else pairs.group.T:
         columns, sizes = [*columns, column], [*sizes, int(column.max(initial=0)) + 1]
-    further = [] if pairs.covariates is None else list(pairs.covariates.T)
+    further = [column for held in (pairs.covariates, pairs.context) if held is not None for column in held.T]
     for column in further if pairs.time is None else [*further, pairs.time]:
         code, size = _renumbered(column)
         columns, sizes = [*columns, code], [*sizes, size]

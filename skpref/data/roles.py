@@ -58,6 +58,7 @@ class Roles:
     weight: Any = None
     covariates: tuple[Any, ...] = ()  # a pair is a difference; where a row shows several items: a column for each
     groups: tuple[Any, ...] = ()
+    context: tuple[Any, ...] = ()
     time: Any = None
     once: tuple[Any, ...] = ()  # further columns that have one value in each task
     rest: Rest | None = None
@@ -95,6 +96,7 @@ class Roles:
             "user": self.user,
             "covariates": tuple(sign.join(map(str, term)) if isinstance(term, tuple) else term for term in C),
             "groups": self.groups,
+            "context": self.context,
             "time": self.time,
             "items not named": self.rest or ("unknown" if self.ranking or self.item_ranks else None),
             "weights": self.weight or "none",
@@ -202,6 +204,7 @@ class ReadRows(NamedTuple):
     groups: tuple[IdColumn, ...]  # (n,) each
     time: Array | None  # (n,)
     covariates: Array | None  # (n, q)
+    context: Array | None  # (n, n_numbers)
     origin: IntArray  # (n,): row of the table
     unit: IntArray  # (n,): comparisons with the same number share their noise: of one game
     is_dated: bool  # whether times are years since 1970
@@ -264,8 +267,8 @@ def _read(columns: Columns, roles: Roles) -> ReadRows:
         raise columns.fault(f"at least 1 comparison is required; all rows are left out: {out}")
     reading = reading_of(columns, named, roles.columns(), left_out)
     weight = weight if share is None else weight * share
-    user, groups, time = (_cut(column, origin) for column in (user, groups, time))
-    return ReadRows(items, y, weight, user, groups, time, C, origin, unit, is_dated, reading)
+    user, groups, time, context = (_cut(column, origin) for column in (user, groups, time, numbers_of(columns, roles)))
+    return ReadRows(items, y, weight, user, groups, time, C, context, origin, unit, is_dated, reading)
 
 
 def _of_tasks(found: Answered) -> _Answers:
@@ -280,6 +283,11 @@ def context_of(columns: Columns, roles: Roles) -> tuple[IdColumn | None, tuple[I
     user = None if roles.user is None else columns.ids(roles.user, "user")
     groups = tuple(columns.ids(name, "group") for name in roles.groups)
     return user, groups, *((None, False) if roles.time is None else read_times(columns, roles.time))
+
+
+def numbers_of(columns: Columns, roles: Roles) -> Array | None:
+    """Return the numbers of context of rows, shape (n, n_numbers); None without any."""
+    return columns.matrix(roles.context, "a number of context") if roles.context else None
 
 
 def reading_of(

@@ -16,7 +16,7 @@ from skpref.data.columns import NO_ROWS, Columns
 from skpref.data.comparisons import MOST_SHOWN, Comparisons, pairs_of, read_groups
 from skpref.data.ids import LEAVE_OUT, as_ids, kinds_of, shorten
 from skpref.data.labels import WORDS
-from skpref.data.roles import context_of
+from skpref.data.roles import context_of, numbers_of
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
 
@@ -45,6 +45,7 @@ class Tasks:
     weight: Array | None = None  # (n,); None: not in the table
     time: Array | None = None  # (n,): years since 1970 where they are dates
     is_dated: bool = False
+    context: Array | None = None  # (n, n_numbers)
 
     @classmethod
     def read(cls, columns: Columns, roles: Roles) -> Tasks:
@@ -73,7 +74,8 @@ class Tasks:
         user, groups, time, is_dated = context_of(columns, roles)
         user = np.zeros(columns.size, dtype=np.int64) if user is None else user
         weight = None if roles.weight is None else columns.numbers(roles.weight, low=0.0, meaning="a weight")
-        return cls(user, tuple(ids), present, C if roles.covariates else None, groups, weight, time, is_dated)
+        more = groups, weight, time, is_dated, numbers_of(columns, roles)
+        return cls(user, tuple(ids), present, C if roles.covariates else None, *more)
 
     @cached_property
     def ids(self) -> AnyArray:

@@ -162,7 +162,9 @@ def person_of(model: Any, candidates: Any, user: Any, freeze: Any, rng: np.rando
         raise DataError(f"freeze is for factorization machines, whose features have groups; got {freeze!r:.80}.")
     check_is_fitted(last)
     if hasattr(last, "dynamics_"):
-        raise DataError("questions have no times, groups or teams: they need a model that was fitted without these")
+        raise DataError(
+            "questions have no times, groups, context or teams: they need a model that was fitted without these"
+        )
     asked = person.from_model(model, candidates, user, freeze, rng)
     if not len(asked):
         raise DataError("no candidate left: candidates is empty.")

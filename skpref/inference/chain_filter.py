@@ -27,7 +27,7 @@ def filter_chains(
     rest: tuple[Array, Array],
     answers: tuple[Array, Array],
     likelihoods: tuple[list[Likelihood], IntArray],
-    of_groups: tuple[Array, IntArray] | None = None,
+    of_groups: tuple[Array, Array] | None = None,
     features: Array | None = None,
 ) -> list[Trajectories]:
     """Return chains with the nodes of rows in the order of time; a slot is the number of a part, chains, coefficients.

@@ -1,12 +1,13 @@
-"""Differences between groups in Gaussian chains: a node's value is u = x(time) + c_1(group_1) + ... (docs/maths 12).
+"""Differences in Gaussian chains: a node's value is u = x(time) + c_1(group_1) + ... + b^T number (docs/maths 12).
 
-Each chain has a difference c for each group of each kind, with a variance for each kind, which does not move. Given
-what rows say of the nodes, c is integrated out exactly, chain by chain: K columns for K groups of all kinds together.
+Each chain has a difference c for each group of each kind, and a slope b for each number of its context, with a variance
+for each kind, which do not move. Given what rows say of the nodes, they are integrated out exactly, chain by chain: K
+columns for K groups and numbers of all kinds. A level has the numbers of the groups, then those of the context.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,17 +24,18 @@ if TYPE_CHECKING:
 LEFT_OUT = -2  # level: no group of this kind, which is the utility in all; others below 0 or without answers are unseen
 
 
-def columns_of(level: IntArray, sizes: IntArray) -> tuple[IntArray, BoolArray]:
-    """Return the columns of levels (n, n_kinds) in the order of all kinds, and which levels have one."""
-    return level + np.cumsum(sizes) - sizes, (level >= 0) & (level < sizes)
+def columns_of(level: Array | IntArray, sizes: IntArray) -> tuple[IntArray, BoolArray]:
+    """Return the columns of groups (n, n_kinds) in the order of all kinds, and which groups have one."""
+    number = level[:, : sizes.size].astype(np.int64)
+    return number + np.cumsum(sizes) - sizes, (number >= 0) & (number < sizes)
 
 
-def design_of(level: IntArray, sizes: IntArray) -> Array:
-    """Return the indicators of levels, shape (n, K); levels that the fit did not see have none."""
+def design_of(level: Array, sizes: IntArray) -> Array:
+    """Return the indicators of groups, then the numbers, shape (n, K); groups that the fit did not see have none."""
     (column, known), Z = columns_of(level, sizes), np.zeros((level.shape[0], int(sizes.sum())))
     row, kind = np.nonzero(known)
     Z[row, column[row, kind]] = 1.0
-    return Z
+    return np.hstack([Z, level[:, sizes.size :]])
 
 
 def multiply(B: Array, c: Array, chain: IntArray) -> Array:
@@ -51,16 +53,17 @@ def multiply(B: Array, c: Array, chain: IntArray) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The groups of the nodes of chains."""
+    """The groups of the nodes of chains, and the numbers of their context."""
 
     chain: IntArray  # (n,)
-    level: IntArray  # (n, n_kinds)
+    level: Array  # (n, n_kinds + n_numbers)
     sizes: IntArray  # (n_kinds,): number of groups of each kind
     n_chains: int
+    widths: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # numbers of each kind of context
 
     @cached_property
     def Z(self) -> Array:
-        """Indicators of the groups, shape (n, K)."""
+        """Indicators of the groups and numbers, shape (n, K)."""
         return design_of(self.level, self.sizes)
 
     @cached_property
@@ -68,7 +71,7 @@ class Levels:
         """What adds values of nodes for each chain and column, shape (C K, n)."""
         n, K = self.Z.shape
         node, column = np.nonzero(self.Z)
-        return csr_array((np.ones(node.size), (self.chain[node] * K + column, node)), shape=(self.n_chains * K, n))
+        return csr_array((self.Z[node, column], (self.chain[node] * K + column, node)), shape=(self.n_chains * K, n))
 
     def sums(self, values: Array) -> Array:
         """Return Z^T values of each chain, shape (C, K, F)."""
@@ -80,7 +83,8 @@ class Differences:
 
     def __init__(self, levels: Levels, variances: Array, D: Array, solve: Callable[[Array], Array]) -> None:
         self.levels, self.D, self.solve = levels, D, solve
-        self.precision = np.repeat(1.0 / variances, levels.sizes)
+        self.widths = np.concatenate([levels.sizes, levels.widths])
+        self.precision = np.repeat(1.0 / variances, self.widths)
         # By how much values of nodes rise with c: x falls where c rises.
         self.B = levels.Z - solve(D[:, None] * levels.Z)
         A = levels.sums(D[:, None] * self.B) + np.diag(self.precision)
@@ -110,7 +114,7 @@ class Differences:
         """Return the derivatives of the expected log prior of c in the logs of standard deviations of each kind."""
         square = c[..., 0] ** 2 + np.diagonal(self.covariance, axis1=1, axis2=2)
         of_column = (square * self.precision - 1.0).sum(axis=0)
-        return np.add.reduceat(of_column, np.cumsum(self.levels.sizes) - self.levels.sizes)
+        return np.add.reduceat(of_column, np.cumsum(self.widths) - self.widths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,61 +123,74 @@ class GroupDifferences:
 
     mean: Array  # (C, K)
     covariance: Array  # (C, K, K)
-    level: IntArray  # (n, n_kinds): of the chains' nodes; below 0: one that says nothing of c
+    level: Array  # (n, n_kinds + n_numbers): of the chains' nodes; a group below 0 says nothing of c
     sizes: IntArray  # (n_kinds,): number of groups of each kind
-    variances: Array  # (n_kinds,): prior variances
+    variances: Array  # (J,): prior variances of all kinds, of groups and then of context
     response: Array | None = None  # (C, K, F): by how much c falls with the coefficients of features
+    widths: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # numbers of each kind of context
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        sound = self.sizes.ndim == 1 and self.sizes.dtype == np.int64 and bool((self.sizes > 0).all())
-        require(sound and self.sizes.size > 0, self, "sizes", "must be numbers of groups")
-        sizes = check_arrays(self, {"K": int(self.sizes.sum()), "J": self.sizes.size}, mean="C K", variances="J")
+        for name in ("sizes", "widths"):
+            of_kind = getattr(self, name)
+            sound = of_kind.ndim == 1 and of_kind.dtype == np.int64 and bool((of_kind > 0).all())
+            require(sound, self, name, "must be numbers of groups, or of columns")
+        K, J = int(self.sizes.sum() + self.widths.sum()), self.sizes.size + self.widths.size
+        require(J > 0, self, "sizes", "must be numbers of groups")
+        sizes = check_arrays(self, {"K": K, "J": J}, mean="C K", variances="J")
         check_arrays(self, sizes, covariance="C K K")
         if self.response is not None:
             check_arrays(self, sizes, response="C K F")
         check_positive(self, "variances")
-        numbered = self.level.ndim == 2 and self.level.dtype == np.int64 and self.level.shape[1] == self.sizes.size
-        require(numbered, self, "level", "must be numbers of groups")
+        check_arrays(self, {"L": self.sizes.size + int(self.widths.sum())}, level="n L")
 
-    def moments(self, chain: IntArray, level: IntArray, fall: Array) -> tuple[Array, Array]:
+    def moments(self, chain: IntArray, level: Array, fall: Array) -> tuple[Array, Array]:
         """Return what groups add to means and variances of chains; x falls with c by `fall`, shape (n, K)."""
         Z = design_of(level, self.sizes)
         B, (_, known) = Z - fall, columns_of(level, self.sizes)
         variance = (multiply(B, self.covariance, chain) * B).sum(axis=1)
-        unseen = (~known & (level != LEFT_OUT)) @ self.variances
+        n_kinds = self.sizes.size
+        unseen = (~known & (level[:, :n_kinds] != LEFT_OUT)) @ self.variances[:n_kinds]
         return (Z * self.mean[chain]).sum(axis=1), variance + unseen
 
-    def unseen(self, level: IntArray) -> Array:
-        """Return the variances of chains without nodes in groups, shape (n,)."""
-        return np.asarray((level != LEFT_OUT) @ self.variances)
+    def unseen(self, level: Array) -> Array:
+        """Return the variances of chains without nodes in groups and context, shape (n,)."""
+        n_kinds = self.sizes.size
+        of_numbers = level[:, n_kinds:] ** 2 @ np.repeat(self.variances[n_kinds:], self.widths)
+        return np.asarray((level[:, :n_kinds] != LEFT_OUT) @ self.variances[:n_kinds] + of_numbers)
 
-    def responses(self, chain: IntArray, level: IntArray) -> Array:
+    def left_out(self, n: int) -> Array:
+        """Return levels of no groups, at the average of all numbers, shape (n, n_kinds + n_numbers)."""
+        return np.hstack([np.full((n, self.sizes.size), float(LEFT_OUT)), np.zeros((n, int(self.widths.sum())))])
+
+    def responses(self, chain: IntArray, level: Array) -> Array:
         """Return by how much the differences of chains in groups fall with the coefficients of features, (n, F)."""
         assert self.response is not None  # noqa: S101 - type narrowing
         return multiply(design_of(level, self.sizes), self.response, chain)
 
-    def seen(self, level: IntArray) -> IntArray:
+    def seen(self, level: Array) -> Array:
         """Return levels, `LEFT_OUT` for groups that the fit did not see."""
-        return np.where(columns_of(level, self.sizes)[1], level, LEFT_OUT)
+        known, n_kinds = columns_of(level, self.sizes)[1], self.sizes.size
+        return np.hstack([np.where(known, level[:, :n_kinds], LEFT_OUT), level[:, n_kinds:]])
 
     def whole(self, chain: IntArray, D: Array, rest: Array) -> Array:
         """Return what rows say of the nodes' values, groups included; `rest` leaves groups out, shape (n, F)."""
         c = self.mean[..., None] if self.response is None else np.dstack([self.mean, self.response])
         return rest + D[:, None] * multiply(design_of(self.level, self.sizes), c, chain)
 
-    def level_with(self, level: IntArray | None, n: int) -> IntArray:
+    def level_with(self, level: Array | None, n: int) -> Array:
         """Return the levels of all nodes and of n further ones; None: they say nothing of c."""
-        return np.vstack([self.level, np.full((n, self.sizes.size), -1) if level is None else level])
+        return np.vstack([self.level, self.left_out(n) if level is None else level])
 
     def again(
-        self, chain: IntArray, level: IntArray, place: IntArray, D: Array, r: Array, solve: Callable[[Array], Array]
+        self, chain: IntArray, level: Array, place: IntArray, D: Array, r: Array, solve: Callable[[Array], Array]
     ) -> tuple[Array, GroupDifferences]:
         """Return what rows say of x (n, F), and c, given all D and linear terms r; `place` is the node of a level."""
-        of_node = np.empty((chain.size, self.sizes.size), dtype=np.int64)
+        of_node = np.empty((chain.size, level.shape[1]))
         of_node[place] = level
-        found = Differences(Levels(chain, of_node, self.sizes, int(chain.max()) + 1), self.variances, D, solve)
+        levels = Levels(chain, of_node, self.sizes, int(chain.max()) + 1, self.widths)
+        found = Differences(levels, self.variances, D, solve)
         c = found.mean(r, solve(r))
         response = None if self.response is None else c[..., 1:].copy()
-        parts = c[..., 0].copy(), found.covariance, of_node, self.sizes, self.variances, response
+        parts = c[..., 0].copy(), found.covariance, of_node, self.sizes, self.variances, response, self.widths
         return found.rest(r, c), GroupDifferences(*parts)

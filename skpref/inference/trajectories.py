@@ -10,7 +10,7 @@ import numpy as np
 
 from skpref._checks import check_arrays, check_indices, require
 from skpref._compiled.chains import condition, decays, solve
-from skpref.inference.chain_groups import LEFT_OUT, GroupDifferences, design_of
+from skpref.inference.chain_groups import GroupDifferences, design_of
 from skpref.inference.chains import LOGS, ChainPrior, ConditionedChains, Nodes, solutions, sum_rows
 
 if TYPE_CHECKING:
@@ -88,21 +88,21 @@ class Trajectories:
         """Return chains and times, each at least the first one of its chain."""
         return chain, np.maximum(time, self.first[chain])
 
-    def moments(self, chain: IntArray, time: Array, level: IntArray | None = None) -> tuple[Array, Array]:
+    def moments(self, chain: IntArray, time: Array, level: Array | None = None) -> tuple[Array, Array]:
         """Return means and variances of chains at times: past, between nodes, to come, or of chains without nodes.
 
-        With groups, levels (n, n_kinds) are those of each; None leaves all of them out.
+        With groups or context, levels are those of each; None leaves all of them out.
         """
         nodes, place, D, linear, (variance, _, passes) = self._conditioned(chain, time, self.linear)
         mean, spread = solve(nodes.starts, D, passes, linear)[0][place], variance[place]
         if self.groups is None:
             return mean, spread
         Z = self.D[:, None] * design_of(self.groups.level, self.groups.sizes)
-        level = np.full((chain.size, self.groups.sizes.size), LEFT_OUT) if level is None else level
+        level = self.groups.left_out(chain.size) if level is None else level
         more = self.groups.moments(chain, level, self._responses(chain, time, Z))
         return mean + more[0], spread + more[1]
 
-    def responses(self, chain: IntArray, time: Array, level: IntArray | None = None) -> Array:
+    def responses(self, chain: IntArray, time: Array, level: Array | None = None) -> Array:
         """Return by how much means of chains at times fall with the coefficients of features, shape (n, K)."""
         assert self.response is not None  # noqa: S101 - type narrowing
         fall = self._responses(chain, time, self.response)
@@ -122,7 +122,7 @@ class Trajectories:
         return np.column_stack([u[place - 1] - level, level]), passes[3][place - 1], self.last
 
     def with_nodes(
-        self, chain: IntArray, time: Array, D: Array, linear: Array, level: IntArray | None = None
+        self, chain: IntArray, time: Array, D: Array, linear: Array, level: Array | None = None
     ) -> Trajectories:
         """Return chains that further rows tell of, in groups; `linear` may have responses to features beside it."""
         n_old, groups, part = self.time.size, self.groups, None
@@ -168,12 +168,13 @@ def trajectories(problem: ChainProblem, fit: ChainFit) -> list[Trajectories]:
         if fit.features is not None:
             response = (fit.features.dual + fit.D[:, None] * fit.features.response)[part]
         if levels is not None and (found := chains.differences[number]) is not None:
-            rest, c = chains.rest(number, linear[:, None])
-            linear, fall = rest[:, 0], None
+            of_chains, c = chains.rest(number, linear[:, None])
+            linear, fall = of_chains[:, 0], None
             if response is not None:
                 response, fall = chains.rest(number, response)
             variances = group.variances(logs)
-            differences = GroupDifferences(c[..., 0], found.covariance, levels.level, levels.sizes, variances, fall)
+            rest = levels.level, levels.sizes, variances, fall, levels.widths
+            differences = GroupDifferences(c[..., 0], found.covariance, *rest)
         parts = nodes.chain, nodes.time, fit.D[part].copy(), linear, scales, response, differences
         out.append(Trajectories(*parts))
     return out

@@ -94,6 +94,12 @@ class GPPLClassifier(MovingClassifier):
         the utility u + c: c is its difference there, and the standard deviation of these differences is learnt for
         each column. So a group with few comparisons borrows strength from the others, and c vanishes if groups do not
         differ. ``rank(groups={"surface": "clay"})`` is the ranking in a group. Thresholds of ties differ by group, too.
+    context : list of str, int or lists of them, default=None
+        Columns of X with numbers on which utilities depend, such as ``["prompt_length"]``. An item has the utility
+        u + b x, where x is the number, less its mean and in units of its standard deviation in `fit`. The standard
+        deviation of the slopes b is learnt for each column, and b vanishes if items do not differ. A list of columns
+        within the list is a vector, such as an embedding, whose slopes share one standard deviation.
+        ``rank(context={"prompt_length": 300})`` is the ranking there.
     weight : str or int, default=None
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     time : str or int, default=None
@@ -183,14 +189,16 @@ class GPPLClassifier(MovingClassifier):
     kernel_ : Kernel or None
         The kernel with its final hyperparameters; None without features.
     dynamics_ : SkillDynamics
-        How utilities move; only with `time`, `groups` or teams, and "constant" without `time`.
+        How utilities move; only with `time`, `groups`, `context` or teams, and "constant" without `time`.
     moving_posterior_ : MovingPosterior
-        Their posterior at all times and in all groups; only with `time`, `groups` or teams. `posterior_` is then that
-        at the last comparison, of no group.
+        Their posterior at all times and in all groups; only with `time`, `groups`, `context` or teams. `posterior_` is
+        then that at the last comparison, of no group, at the mean context.
     group_ids_ : list of ndarray
         Ids of the groups in each column of `groups`.
     group_scales_ : ndarray of shape (n_group_columns,)
         Learnt variance of utilities between the groups of each column.
+    context_scales_ : ndarray of shape (n_context,)
+        Learnt variance of slopes in each column or vector of `context`, whose numbers have unit variance.
     inducing_points_ : ndarray or CSR of shape (M, n_features), or None
         Inducing points.
     likelihood_ : Likelihood
@@ -244,6 +252,7 @@ class GPPLClassifier(MovingClassifier):
         "right": [str, Integral, list, tuple, None],
         "team": [StrOptions({"sum", "mean"})],
         "groups": ["array-like", dict, None],
+        "context": [list, tuple, None],
         "likelihood": [StrOptions(OF_CLASSIFIERS), Likelihood],
         "weight": [str, Integral, None],
         "on_self": [StrOptions({"raise", "drop"})],
@@ -263,6 +272,7 @@ class GPPLClassifier(MovingClassifier):
         right: str | int | Sequence[str | int] | None = None,
         team: Literal["sum", "mean"] = "sum",
         groups: Sequence[str | int] | Mapping[str, str | int] | None = None,
+        context: Sequence[str | int | Sequence[str | int]] | None = None,
         weight: str | int | None = None,
         time: str | int | None = None,
         dynamics: str = "auto",
@@ -288,6 +298,7 @@ class GPPLClassifier(MovingClassifier):
         self.right = right
         self.team = team
         self.groups = groups
+        self.context = context
         self.weight = weight
         self.time = time
         self.dynamics = dynamics
@@ -358,6 +369,7 @@ class GPPLClassifier(MovingClassifier):
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, *self._item_columns(rows), estimator=self, kind="item")
             self._set_groups(rows.groups)
+            self._set_context(rows, sample_weight)
             comparisons = self._encode(items, rows, self._grades(y, reset=True), sample_weight)
             self.classes_ = self.classes_ if self._has_grades else classes_of(y)
             warn_unlabelled(X, y, (self.left, self.right))
@@ -501,7 +513,7 @@ class GPPLClassifier(MovingClassifier):
         covariates = rows.covariates if order else None
         if rows.time is None:
             return self.posterior_.pairs(items, left, right, covariates=covariates, order=order)
-        levels = self._numbers_of_groups(rows.groups, "mark")
+        levels = self._levels_in(rows)
         return self.moving_posterior_.pairs(items, left, right, rows.time, covariates, levels, order=order)
 
     def latent_covariance(self, X: IdRows) -> Array:
@@ -510,7 +522,7 @@ class GPPLClassifier(MovingClassifier):
         Parameters
         ----------
         X : array-like of shape (n, 2) or (n, n_columns)
-            Ids of the left and the right item, or rows with the columns of `fit`, of one time and in the same groups;
+            Ids of the left and the right item, or rows with the columns of `fit`, of one time, groups and context;
             at most 10,000 distinct items.
 
         Returns
@@ -521,10 +533,12 @@ class GPPLClassifier(MovingClassifier):
         rows, items, left, right = self._pairs(X, tell_new_apart=True)
         posterior = self.posterior_
         if rows.time is not None:
-            levels = self._numbers_of_groups(rows.groups, "mark")
+            levels = self._levels_in(rows)
             moments = np.column_stack([rows.time] + ([] if levels is None else [levels]))
             if (moments != moments[0]).any():
-                raise DataError("latent_covariance is of rows of one time in the same groups; call it for each of them")
+                raise DataError(
+                    "latent_covariance is of rows of one time in the same groups and context; call it for each of them"
+                )
             posterior = self.moving_posterior_.snapshot(rows.time[0], None if levels is None else levels[0])
         return posterior.pair_covariance(items, left, right, rows.covariates, team_mean=self.team == "mean")
 
@@ -555,6 +569,7 @@ class GPPLClassifier(MovingClassifier):
         *,
         at: Any = None,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         return_std: Literal[False] = False,
         return_cov: Literal[False] = False,
         item_effects: bool = True,
@@ -566,6 +581,7 @@ class GPPLClassifier(MovingClassifier):
         *,
         at: Any = None,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         return_std: bool = False,
         return_cov: bool = False,
         item_effects: bool = True,
@@ -576,6 +592,7 @@ class GPPLClassifier(MovingClassifier):
         *,
         at: Any = None,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         return_std: bool = False,
         return_cov: bool = False,
         item_effects: bool = True,
@@ -592,6 +609,9 @@ class GPPLClassifier(MovingClassifier):
         groups : dict, default=None
             One group for each column of the parameter `groups`, by the name of the column, such as ``{"surface":
             "clay"}``. A column that is not in the dict adds nothing.
+        context : dict, default=None
+            Numbers by the columns of the parameter `context`, such as ``{"prompt_length": 300}``. A column that is not
+            in the dict has its mean in `fit`.
         return_std : bool, default=False
             Whether to return standard deviations, too.
         return_cov : bool, default=False
@@ -608,7 +628,7 @@ class GPPLClassifier(MovingClassifier):
         """
         _, chosen = self._select(items, new=True)
         return utility_moments(
-            self._posterior_at(at, groups),
+            self._posterior_at(at, groups, context),
             chosen,
             return_std=return_std,
             return_cov=return_cov,
@@ -621,6 +641,7 @@ class GPPLClassifier(MovingClassifier):
         *,
         at: Any = None,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         active: Any = None,
         credibility: float = 0.9,
         n_samples: int = 2000,
@@ -637,6 +658,8 @@ class GPPLClassifier(MovingClassifier):
             Time of the utilities, as in `utility`.
         groups : dict, default=None
             Groups to rank the items in, as in `utility`.
+        context : dict, default=None
+            Context to rank the items in, as in `utility`.
         active : timedelta, str or number, default=None
             Rank items with a comparison in this time before `at`, such as "365D", or a number in the unit of the times.
             It needs `time`, and `items` to be None. None: all items.
@@ -656,7 +679,7 @@ class GPPLClassifier(MovingClassifier):
             Columns id, utility, std, utility_low, utility_high, rank, probability_best, rank_low, rank_high, tied_rank,
             n_comparisons.
         """
-        posterior = self._posterior_at(at, groups)
+        posterior = self._posterior_at(at, groups, context)
         if active is not None:
             if items is not None:
                 raise DataError("pass either items or active to rank")

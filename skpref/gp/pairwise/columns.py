@@ -43,6 +43,7 @@ class PairRows(NamedTuple):
     groups: tuple[IdColumn, ...] = ()  # (n,) each: ids of the group, of each kind
     time: Array | None = None  # (n,): years since 1970 where they are dates
     is_dated: bool = False
+    context: Array | None = None  # (n, n_numbers)
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,17 @@ class PairColumns:
     roles: Roles
     sides: tuple[str, ...]  # left and right, perhaps after user
     names: list[str]  # of the covariates
+    widths: tuple[int, ...] = ()  # numbers of each kind of context: 1, or those of a vector
 
     @classmethod
     def from_parameters(
-        cls, ids: dict[str, Any], covariates: Any, weight: Any, groups: Any = None, time: Any = None
+        cls,
+        ids: dict[str, Any],
+        covariates: Any,
+        weight: Any,
+        groups: Any = None,
+        time: Any = None,
+        context: Any = None,
     ) -> PairColumns | None:
         """Return the columns that parameters name; None if they name none, and X has columns of ids only."""
         ids = {name: _as_columns(column) if name in {"left", "right"} else column for name, column in ids.items()}
@@ -70,15 +78,18 @@ class PairColumns:
             )
         if not (covariates is None or isinstance(covariates, Mapping | list | tuple) or np.ndim(covariates) == 1):
             raise DataError(_WANTED.format(shorten(covariates)))
-        groups = _groups(groups)
-        if {*ids.values(), weight, time} == {None} and (covariates is None or not len(covariates)) and not groups:
+        groups, vectors = _groups(groups), _vectors(context)
+        numbers = tuple(chain.from_iterable(vectors))
+        nameless = {*ids.values(), weight, time} == {None} and not groups and not numbers
+        if nameless and (covariates is None or not len(covariates)):
             return None
         named = isinstance(covariates, Mapping)
         terms = tuple(map(_covariate, covariates.values() if named else [] if covariates is None else covariates))
         names = [str(name) for name in covariates] if named else [_name(term) for term in terms]
         if named and len({*names}) < len(names):
             raise DataError(f"covariates has two equal names: {shorten(list(covariates))}; use different names")
-        return cls(Roles(**ids, covariates=terms, weight=weight, groups=groups, time=time), tuple(ids), names)
+        roles = Roles(**ids, covariates=terms, weight=weight, groups=groups, context=numbers, time=time)
+        return cls(roles, tuple(ids), names, tuple(map(len, vectors)))
 
     @property
     def groups(self) -> tuple[Any, ...]:
@@ -124,7 +135,8 @@ class PairColumns:
             self.check_sizes(rows.covariates)
         weights = None if weight is None else rows.weight
         left, right = rows.items
-        return PairRows(left, right, rows.covariates, weights, rows.user, rows.groups, rows.time, rows.is_dated)
+        more = rows.user, rows.groups, rows.time, rows.is_dated, rows.context
+        return PairRows(left, right, rows.covariates, weights, *more)
 
     def read_tasks(self, columns: Columns, *, weighted: bool) -> Tasks:
         """Return the tasks of a table; columns that no parameter names are items, after the column of users."""
@@ -140,14 +152,22 @@ class PairColumns:
     def _resolved(self, columns: Columns, ids: dict[str, Any], *, weighted: bool) -> Roles:
         """Return the roles by names of columns."""
         terms = tuple(_named(columns, term) for term in self.roles.covariates)
-        groups = tuple(_named(columns, column) for column in self.roles.groups)
+        groups, context = (
+            tuple(_named(columns, column) for column in listed) for listed in (self.roles.groups, self.roles.context)
+        )
         weight = None if self.roles.weight is None or not weighted else _named(columns, self.roles.weight)
         time = None if self.roles.time is None else _named(columns, self.roles.time)
-        self.check_distinct(ids, terms, groups, weight, time)
-        return Roles(**ids, covariates=terms, weight=weight, groups=groups, time=time)
+        self.check_distinct(ids, terms, groups, weight, time, context)
+        return Roles(**ids, covariates=terms, weight=weight, groups=groups, context=context, time=time)
 
     def check_distinct(
-        self, ids: dict[str, Any], terms: Sequence[Any], groups: Sequence[Any], weight: Any, time: Any = None
+        self,
+        ids: dict[str, Any],
+        terms: Sequence[Any],
+        groups: Sequence[Any],
+        weight: Any,
+        time: Any = None,
+        context: Sequence[Any] = (),
     ) -> None:
         """Refuse a column with two meanings, and covariates that are the same but for their sign."""
         places = {side: column for side, column in ids.items() if not isinstance(column, tuple)}
@@ -161,6 +181,7 @@ class PairColumns:
         numbers = [(f"covariate {name!r}", term) for name, term in zip(self.names, terms, strict=True)]
         for name, column in (("weight", weight), ("time", time)):
             numbers += [] if column is None else [(f"{name}={getattr(self.roles, name)!r}", column)]
+        numbers += [(f"context={column!r}", column) for column in context]
         for what, term in numbers:
             if isinstance(term, tuple) and len({*term}) < len(term):
                 raise DataError(f"{what} names a column twice; of two sides, the difference would be 0 in every row")
@@ -250,6 +271,19 @@ def _groups(columns: Any) -> tuple[Any, ...]:
     return groups
 
 
+def _vectors(columns: Any) -> tuple[tuple[Any, ...], ...]:
+    """Return the columns of each kind of context that a parameter names; vectors have several."""
+    is_list = columns is None or (isinstance(columns, Sequence) and not isinstance(columns, str))
+    vectors = [tuple(one) if isinstance(one, list | tuple) else (one,) for one in columns or ()] if is_list else []
+    if not is_list or not all(vector and all(map(_is_column, vector)) for vector in vectors):
+        wanted = 'context=["length"], and vectors as lists of theirs, such as context=[["x_1", "x_2"]]'
+        raise DataError(f"context must be a list of columns of X, such as {wanted}; got {shorten(columns)}")
+    names = [*chain.from_iterable(vectors)]
+    if len({*names}) < len(names):
+        raise DataError(f"context names a column twice: {shorten(names)}")
+    return tuple(vectors)
+
+
 def _as_columns(columns: Any) -> Any:
     """Return columns of players as a tuple, and a single column as it is."""
     is_several = isinstance(columns, list | tuple) and len(columns) > 0 and all(map(_is_column, columns))
@@ -308,7 +342,7 @@ class ReadsColumns:
     def _columns(self) -> PairColumns | None:
         """The columns of X that parameters name; None where X has columns of ids only."""
         ids = {name: getattr(self, name) for name in self._sides}
-        more = (getattr(self, name, None) for name in ("groups", "time"))
+        more = (getattr(self, name, None) for name in ("groups", "time", "context"))
         return PairColumns.from_parameters(ids, getattr(self, "covariates", None), self.weight, *more)
 
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
@@ -317,7 +351,7 @@ class ReadsColumns:
         After a fit of more columns, or of named ones, rows with as many as there are ids have covariates of 0.
         """
         columns, width = self._columns, len(self._sides)
-        has_more = columns is not None and (columns.groups or columns.roles.time is not None)
+        has_more = columns is not None and (columns.groups or columns.widths or columns.roles.time is not None)
         if not reset and columns is not None and not has_more and has_columns(X, width):
             nameless = columns.are_named and column_names(X) is None
             if nameless or self.n_features_in_ > width:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._checks import check_arrays, require
+from skpref._checks import check_arrays, check_types, require
 from skpref._estimator import check_credibility, check_memory, unchanged_on_failure, warn_constant
 from skpref._math.random import as_generator
 from skpref._warn import warn
@@ -26,7 +26,6 @@ from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves,
 from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.gp.pairwise.thresholds import predict_answers
 from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
-from skpref.inference.chain_groups import LEFT_OUT, GroupDifferences
 from skpref.likelihoods.ties import left_of_sides
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit
     from skpref.gp.pairwise.posterior import PairPosterior
+    from skpref.inference.chain_groups import GroupDifferences
     from skpref.inference.shards import Shards
 
 _MAX_FILTERED = 100.0  # weight of an answer beyond which the filter's quadrature is inaccurate
@@ -55,6 +55,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
 
     time: Any
     dynamics: str
+    context_scales_: Array
     team: str
     moving_posterior_: MovingPosterior
     dynamics_: SkillDynamics
@@ -73,11 +74,21 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
     @property
     def _stands_still(self) -> bool:
         """Whether the model is one over time without a column of times."""
-        return self.time is None and (self._has_teams or bool(self.groups))
+        return self.time is None and (self._has_teams or self._has_levels)
+
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        """Numbers of each kind of context."""
+        return () if self._columns is None else self._columns.widths
+
+    @property
+    def _has_levels(self) -> bool:
+        """Whether items differ in groups or by context."""
+        return bool(self._group_columns or self._widths)
 
     @property
     def _needs_memory(self) -> bool:
-        return super()._needs_memory or self._has_teams or bool(self.groups)
+        return super()._needs_memory or self._has_teams or self._has_levels
 
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
         rows = super()._read(X, reset=reset, weighted=weighted)
@@ -89,6 +100,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
 
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
         self._set_groups(())
+        self._numbers = {}
         self._forget_times()  # a fit that has some sets them
         super()._fit_shards(shards, summaries, rows)
 
@@ -103,8 +115,11 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         if items is None:
             items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
         self._set_groups(tasks.groups, known=old is not None)
+        if old is None:
+            self._set_context(tasks, sample_weight)
         pooled, group = np.zeros(tasks.present.shape[0], dtype=np.int64), self._numbers_of_groups(tasks.groups)
-        comparisons, answers = self._encode_tasks(items, tasks, y, sample_weight, pooled, 1, group)
+        more = group, self._context_of(tasks)
+        comparisons, answers = self._encode_tasks(items, tasks, y, sample_weight, pooled, 1, *more)
         comparisons = replace(comparisons, user=None, n_users=0)
         if old is None:
             self._form = answers.form
@@ -120,7 +135,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         self._refuse_other_times(tasks)
         if tasks.time is None:
             return self.posterior_.pairs(*pairs, covariates=covariates)
-        levels = self._numbers_of_groups(tasks.groups, "mark")
+        levels = self._levels_in(tasks)
         at = tasks.time[task], None if levels is None else levels[task]
         return self.moving_posterior_.pairs(*pairs, at[0], covariates, at[1], order=True)
 
@@ -138,11 +153,12 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             warn_constant(data.X)
         earlier = self._earlier() if resume else None
         dynamics = "constant" if self._stands_still else self.dynamics
-        movement = Movement(dynamics, self.optimizer is not None, self.kernel, is_dated, earlier)
+        movement = Movement(dynamics, self.optimizer is not None, self.kernel, is_dated, earlier, self._widths)
         found = fit_over_time(data, config, movement, as_generator(self.random_state))
         fit, self.moving_posterior_, self.dynamics_ = found
         groups = self.moving_posterior_.items.groups
-        self.group_scales_ = np.zeros(0) if groups is None else groups.variances.copy()
+        variances = np.zeros(0) if groups is None else groups.variances
+        self.group_scales_, self.context_scales_ = np.split(variances, [len(self._group_columns)])
         return fit
 
     def _forget_times(self) -> None:
@@ -150,15 +166,19 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         for name in ("moving_posterior_", "dynamics_"):
             if hasattr(self, name):
                 delattr(self, name)
-        self.group_scales_ = np.zeros(0)
+        self.group_scales_ = self.context_scales_ = np.zeros(0)
 
     def _earlier(self) -> tuple[MovingPosterior, SkillDynamics] | None:
         """Return the fit whose dynamics stay; None where all its comparisons had one time, which says nothing."""
         moving, dynamics = self.moving_posterior_, self.dynamics_
         same = type(as_likelihood(self.likelihood)) is type(self.likelihood_)
-        has_same_groups = self.group_scales_.size == len(self.groups or ())
+        held = moving.items.groups
+        widths = [] if held is None else held.widths.tolist()
+        has_same_groups = self.group_scales_.size == len(self.groups or ()) and widths == [*self._widths]
         if not has_same_groups or moving.team_mean != (self.team == "mean"):
-            raise DataError("groups or team differs from the first call; set it back, or call fit with all comparisons")
+            raise DataError(
+                "groups, context or team differs from the first call; set it back, or call fit with all comparisons"
+            )
         if not same or self.dynamics not in {"auto", dynamics.name}:
             raise DataError(
                 f"likelihood or dynamics differs from the first call, which found dynamics={dynamics.name!r}; "
@@ -180,8 +200,8 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         }
         for name in (name for name, is_given in refused.items() if is_given):
             raise DataError(
-                f"{name}={shorten(getattr(self, name))} is not for models with time, groups or teams; leave it out, or "
-                "fit without these"
+                f"{name}={shorten(getattr(self, name))} is not for models with time, groups, context or teams; leave "
+                "it out, or fit without these"
             )
 
     def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
@@ -189,7 +209,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         moving = getattr(self, "moving_posterior_", None)
         if (moving is None) != (rows.time is None):
             raise DataError(
-                "groups, teams or time has changed since fit; set it back, or call fit with all comparisons"
+                "groups, context, teams or time has changed since fit; set it back, or call fit with all comparisons"
             )
         if moving is not None:
             refuse_other_kind(self.time, now=rows.is_dated, then=moving.is_dated)
@@ -303,8 +323,14 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
 
     def _check_groups(self, groups: GroupDifferences | None) -> None:
         """Raise DataError unless names, variances and comparisons are of the posterior's groups."""
-        sizes = np.zeros(0, dtype=np.int64) if groups is None else groups.sizes
-        check_arrays(self, {"n": sizes.size}, group_scales_="n")
+        sizes, widths = np.zeros((2, 0), dtype=np.int64) if groups is None else (groups.sizes, groups.widths)
+        check_arrays(self, {"n": sizes.size, "m": widths.size}, group_scales_="n", context_scales_="m")
+        check_types(self, _numbers=dict)
+        sound = all(np.isfinite(pair).all() and pair[1] > 0.0 for pair in self._numbers.values())
+        require(sound and len(self._numbers) == widths.sum(), self, "_numbers", f"must be of {widths.sum()} columns")
+        held = getattr(self._comparisons, "context", None)
+        same = (0 if held is None else held.shape[1]) == len(self._numbers)
+        require(same, self, "_comparisons", "must have the context of the posterior")
         self._check_group_ids(sizes.tolist())
         numbers = getattr(self._comparisons, "group", None)
         require((numbers is None) == (not sizes.size), self, "_comparisons", "must have the groups of the posterior")
@@ -359,11 +385,17 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             raise DataError(f"{name} needs utilities that move: fit with time=, a column of X")
         return self.moving_posterior_
 
-    def _posterior_at(self, at: Any, groups: Mapping[Any, Hashable] | None = None) -> PairPosterior:
-        """Return the posterior of utilities at one time in groups; None is the last comparison, and all groups."""
+    def _level(self, groups: Mapping[Any, Hashable] | None, context: Mapping[Any, float] | None = None) -> Array:
+        """Return the groups and the numbers of context that a caller named, shape (n_kinds + n_numbers,)."""
+        return np.array([*self._named_levels(groups), *self._named_numbers(context)], dtype=np.float64)
+
+    def _posterior_at(
+        self, at: Any, groups: Mapping[Any, Hashable] | None = None, context: Mapping[Any, float] | None = None
+    ) -> PairPosterior:
+        """Return the posterior of utilities at one time; None is the last comparison, all groups, average context."""
         check_is_fitted(self)
-        levels = np.array(self._named_levels(groups), dtype=np.int64)
-        if at is None and not (levels != LEFT_OUT).any():
+        levels = self._level(groups, context)
+        if at is None and not groups and not context:
             return self.posterior_
         moving = self.moving_posterior_ if at is None else self._moving(f"at={shorten(at)}")
         time = moving.end if at is None else as_time(at, "at", is_dated=moving.is_dated)
@@ -400,9 +432,9 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         if comparisons.time is None:
             moments = self.posterior_.pairs(*pairs, covariates=covariates)
         else:
-            moments = self.moving_posterior_.pairs(*pairs, comparisons.time, covariates, comparisons.group, order=True)
+            moments = self.moving_posterior_.pairs(*pairs, comparisons.time, covariates, comparisons.levels, order=True)
         if self.likelihood_.ties_are_answers:
-            answers = self._answers_in(moments, comparisons.group)
+            answers = self._answers_in(moments, comparisons.levels)
             return answers @ np.linspace(1.0, 0.0, answers.shape[1])
         return self.likelihood_.predict(*moments)
 
@@ -415,7 +447,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             return None
         return np.exp(moving.thresholds.mean).reshape(moving.items.groups.sizes)
 
-    def _answers_in(self, moments: tuple[Array, Array], levels: IntArray | None) -> Array:
+    def _answers_in(self, moments: tuple[Array, Array], levels: Array | None) -> Array:
         """Return the probabilities of the answers to rows in groups, shape (n, L)."""
         likelihood: Any = self.likelihood_
         if self.tie_thresholds_ is None or (log_b := self.moving_posterior_.log_thresholds(levels)) is None:
@@ -426,7 +458,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         if self.tie_thresholds_ is None:
             return super()._answers(X)
         rows = self._read(X, reset=False, weighted=False)
-        return self._answers_in(self._moments(X), self._numbers_of_groups(rows.groups, "mark"))
+        return self._answers_in(self._moments(X), self._levels_in(rows))
 
     def _left_probability(self, X: Any) -> Array:
         return super()._left_probability(X) if self.tie_thresholds_ is None else left_of_sides(self._answers(X))
@@ -437,6 +469,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         *,
         times: ArrayLike | None = None,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         credibility: float = 0.9,
     ) -> Any:
         """Return the utilities of items over time, with credible intervals that grow while nobody compares.
@@ -450,6 +483,8 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             times from the first to the last comparison.
         groups : dict, default=None
             Groups of the utilities, as in `utility`.
+        context : dict, default=None
+            Context of the utilities, as in `utility`.
         credibility : float, default=0.9
             Posterior probability of each interval.
 
@@ -468,7 +503,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         check_credibility(credibility)
         grid = as_grid(times, (float(moving.first.min()), moving.end), is_dated=moving.is_dated)
         ids, chosen = self._items.select(self.item_ids_ if items is None else items)
-        levels = np.array(self._named_levels(groups), dtype=np.int64)
+        levels = self._level(groups, context)
         utility, std = (each.ravel() for each in moving.curves(chosen, grid, levels))
         half_width = ndtri(0.5 + 0.5 * credibility) * std
         time = np.tile(to_dates(grid) if moving.is_dated else grid, chosen.size)
@@ -494,6 +529,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         *,
         at: Any = None,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
     ) -> Array:
         """Draw joint samples of utilities from the posterior.
 
@@ -509,6 +545,8 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             Time of the utilities, as in `utility`.
         groups : dict, default=None
             Groups of the utilities, as in `utility`.
+        context : dict, default=None
+            Context of the utilities, as in `utility`.
 
         Returns
         -------
@@ -516,7 +554,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             One draw per column.
         """
         _, chosen = self._select(items, new=True)
-        return draw_utilities(self._posterior_at(at, groups), chosen, n_samples, as_generator(random_state))
+        return draw_utilities(self._posterior_at(at, groups, context), chosen, n_samples, as_generator(random_state))
 
     def win_matrix(self, items: ArrayLike | None = None, *, groups: Mapping[Any, Hashable] | None = None) -> WinMatrix:
         """Return the probability that one item is preferred to another, and how often it was.
@@ -544,6 +582,6 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         comparisons = comparisons.decided().single_pairs()
         likelihood = self.likelihood_
         if groups:
-            levels = np.array([self._named_levels(groups)], dtype=np.int64)
+            levels = self._level(groups)[None]
             ((likelihood,), _) = self.moving_posterior_.likelihoods(1, levels, likelihood)
         return win_matrix(predicted_wins(posterior, likelihood, chosen), ids, chosen, comparisons)

@@ -98,13 +98,13 @@ class MovingPosterior:
         """Time of the last comparison."""
         return float(self.items.time.max())
 
-    def log_thresholds(self, levels: IntArray | None) -> tuple[Array, Array] | None:
+    def log_thresholds(self, levels: Array | None) -> tuple[Array, Array] | None:
         """Return moments of the log thresholds of ties in groups, shape (n, n_kinds); None where all share one."""
         if self.thresholds is None or self.items.groups is None or levels is None:
             return None
         return self.thresholds.moments(cells_of(levels, self.items.groups.sizes))
 
-    def likelihoods(self, n: int, levels: IntArray | None, likelihood: Any) -> tuple[list[Likelihood], IntArray]:
+    def likelihoods(self, n: int, levels: Array | None, likelihood: Any) -> tuple[list[Likelihood], IntArray]:
         """Return likelihoods at the medians of thresholds, and which of these n rows in groups have."""
         log_b = self.log_thresholds(levels)
         if log_b is None:
@@ -112,10 +112,10 @@ class MovingPosterior:
         b, number = np.unique(np.exp(log_b[0]), return_inverse=True)
         return [replace(likelihood, threshold=own) for own in b.tolist()], number
 
-    def utility(self, position: IntArray, time: Array, levels: IntArray | None = None) -> tuple[Array, Array]:
+    def utility(self, position: IntArray, time: Array, levels: Array | None = None) -> tuple[Array, Array]:
         """Return means and variances of items at times in groups, without the function of features, shape (n,).
 
-        Before its first comparison an item is as there. Levels are numbers of groups, shape (n, n_kinds).
+        Before its first comparison an item is as there. Levels are groups and numbers of context of each.
         """
         mean, variance = np.zeros(position.size), np.full(position.size, self.items.prior_variance)
         if self.items.groups is not None and levels is not None:
@@ -129,7 +129,7 @@ class MovingPosterior:
             variance[seen] += of_age[1]
         return mean, variance
 
-    def _rows(self, position: IntArray, time: Array, phi: Array, levels: IntArray | None = None) -> Array:
+    def _rows(self, position: IntArray, time: Array, phi: Array, levels: Array | None = None) -> Array:
         """Return by how much utilities of items at times rise with the coefficients of features, shape (n, K)."""
         rows, seen = phi.copy(), position >= 0
         item, at = self.items.clamped(position[seen], time[seen])
@@ -145,7 +145,7 @@ class MovingPosterior:
         right: IntArray,
         time: Array,
         covariates: Array | None,
-        levels: IntArray | None = None,
+        levels: Array | None = None,
         *,
         order: bool,
     ) -> tuple[Array, Array]:
@@ -234,12 +234,12 @@ class MovingPosterior:
         known = replace(self, items=items, features=f)
         # All but the utilities of the items' own and the effects of the rows: careers, features and groups.
         everyone = Items(X, np.arange(c.n_items))
-        mean, variance = known.pairs(everyone, c.left, c.right, c.time, None, c.group, order=False)
+        mean, variance = known.pairs(everyone, c.left, c.right, c.time, None, c.levels, order=False)
         own = ends.ravel(), np.repeat(c.time, ends.shape[1])
         u, v = (moment.reshape(ends.shape) for moment in replace(known.items, groups=None).moments(*own))
         of_groups = None
-        if known.items.groups is not None and c.group is not None:
-            level = known.items.groups.seen(c.group)
+        if known.items.groups is not None and c.levels is not None:
+            level = known.items.groups.seen(c.levels)
             both = known.items.moments(*own, np.repeat(level, ends.shape[1], axis=0))
             of_groups = np.array([each.reshape(ends.shape) for each in both]) - np.array([u, v]), level
         rest = mean - (coefficient * u).sum(axis=1), np.maximum(variance - (coefficient**2 * v).sum(axis=1), 0.0)
@@ -252,14 +252,14 @@ class MovingPosterior:
         slots = [(0, *slot) for slot in zip(ends.T, coefficient.T, strict=True)]
         slots += [(1, np.full(c.n_pairs, j), column) for j, column in enumerate(columns)]
         parts = [known.items] + ([] if self.effects is None else [self.effects])
-        answers, own_likelihoods = (c.y, c.weight), self.likelihoods(c.n_pairs, c.group, likelihood)
+        answers, own_likelihoods = (c.y, c.weight), self.likelihoods(c.n_pairs, c.levels, likelihood)
         items, *effects = filter_chains(parts, slots, c.time, rest, answers, own_likelihoods, of_groups, rises)
         return replace(known, items=items, effects=effects[0] if effects else None)
 
-    def snapshot(self, time: float, levels: IntArray | None = None) -> PairPosterior:
+    def snapshot(self, time: float, levels: Array | None = None) -> PairPosterior:
         """Return the posterior of all items and effects at one time; own parts of items are independent given the rest.
 
-        Levels are the group of each kind, shape (n_kinds,); None leaves all out.
+        Levels are the groups and the numbers of context; None leaves groups out, at the average of numbers.
         """
         n, numbers, f = self.items.n_chains, np.arange(self.n_effects), self.features
         of_groups = None if levels is None else np.tile(levels, (n + 1, 1))
@@ -293,7 +293,7 @@ class MovingPosterior:
         rest = centre_mean, centre + own.mean(axis=0), None, self.covariate_scale, own
         return PairPosterior(None if f is None else f.basis, *parts, *rest)
 
-    def curves(self, items: Items, grid: Array, levels: IntArray | None = None) -> tuple[Array, Array]:
+    def curves(self, items: Items, grid: Array, levels: Array | None = None) -> tuple[Array, Array]:
         """Return means and standard deviations of utilities less their average over compared items, (n, n_times)."""
         position, n, n_all, f = items.position, grid.size, self.items.n_chains, self.features
         times, everyone = np.tile(grid, position.size), np.arange(n_all)

@@ -138,6 +138,7 @@ class TaskClassifier(ComparisonClassifier):
         user: IntArray,
         n_users: int,
         group: IntArray | None = None,
+        context: Array | None = None,
     ) -> tuple[Comparisons, Answers]:
         """Return choices by rows of the vocabularies, and the answers that they follow from."""
         has_profiles = items.features is not None
@@ -167,6 +168,7 @@ class TaskClassifier(ComparisonClassifier):
             self._with_positions(tasks),
             time=tasks.time,
             group=group,
+            context=context,
         )
         if self._columns is not None:
             self._columns.check_varying(comparisons)

@@ -227,10 +227,10 @@ class TiesOfGroups(Likelihood):
         return replace(self, shared=replace(shared, threshold=float(np.exp(thresholds.centre))), thresholds=thresholds)
 
 
-def cells_of(level: IntArray, sizes: IntArray) -> IntArray:
+def cells_of(level: Array | IntArray, sizes: IntArray) -> IntArray:
     """Return the number of each combination of groups (n, n_kinds), shape (n,); -1 where one is unseen or left out."""
-    known = columns_of(level, sizes)[1]
-    return np.where(known.all(axis=1), np.ravel_multi_index(tuple(np.where(known, level, 0).T), tuple(sizes)), -1)
+    known, number = columns_of(level, sizes)[1], level[:, : sizes.size].astype(np.int64)
+    return np.where(known.all(axis=1), np.ravel_multi_index(tuple(np.where(known, number, 0).T), tuple(sizes)), -1)
 
 
 def _sum_by_user(values: Array, user: IntArray, n_users: int) -> Array:

@@ -72,7 +72,7 @@ PARAMETERS = {
         ("evidence on_self", ["newton"]),
         ("optimizer", ["newton", LBFGS(-1), Adam(0.0)]),
         ("inference", ["newton", SVI(0), SVI(delay=-1.0), SVI(forgetting_rate=0.5)]),
-        ("class_order levels groups", [5]),
+        ("class_order levels groups context", [5]),
         ("n_factors", [-1, 2.5]),
         ("inducing", ["all", 0, Inducing(0), Inducing(method="all")]),
         ("validation_fraction", [1.0]),

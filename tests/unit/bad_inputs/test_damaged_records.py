@@ -41,7 +41,7 @@ OTHERS = {
     "covariates": lambda: at.classifier(left="left", right="right", covariates=["length"], order_effect=True).fit(
         frame(), at.PREFERRED
     ),
-    "teams": lambda: at.classifier(left=["left", "other"], right=["right"], groups=["kind"]).fit(
+    "teams": lambda: at.classifier(left=["left", "other"], right=["right"], groups=["kind"], context=["length"]).fit(
         frame().assign(other=[f"y{user}" for user in at.USER]), at.PREFERRED
     ),
     "draws": lambda: at.machine(at.VariationalFMOrdinal, inference="gibbs", max_iter=6, burn_in=2).fit(at.X, at.LEVEL),

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skpref import GPPLClassifier, load
+from skpref import GPPLClassifier, load, save
 from skpref.cli import main
 from skpref.cli.options import parse
 from skpref.cli.tasks.comparisons import read
@@ -170,7 +170,7 @@ def test_rankings_of_one_row_have_its_time():
         (["predict", "model.skpref", "games.csv", "--time", "day"], "are numbers, and those of fit were dates"),
         (["rank", "model.skpref", "--at", "31.12.2022"], "--at must be a date"),
         (["rank", "still.skpref", "--at", "2022-12-31"], "--at and --active are for models that were learnt with"),
-        (["elicit", "model.skpref"], "questions have no times, groups or teams"),
+        (["elicit", "model.skpref"], "questions have no times, groups, context or teams"),
     ],
 )
 def test_mistakes_are_named(command, message, refuses):
@@ -212,3 +212,10 @@ def test_the_order_of_day_and_month_is_noted(games, capsys):
     games.head(3).assign(date="08/25/2022").to_csv("few.csv", index=False)
     assert main(["predict", "model.skpref", "few.csv"]) == 0  # what the file shows comes first
     assert "column 'date' has the month first, as 08/25/2022 shows" in capsys.readouterr().err
+
+
+def test_a_model_with_context_is_for_python(games, capsys):
+    model = GPPLClassifier(left="home", right="away", context=["rest"]).fit(games, games.score == "1-0")
+    save(model, "model.skpref")
+    assert main(["predict", "model.skpref", "games.csv"]) != 0
+    assert "a model with context=['rest'] predicts in Python" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Differences between groups in chains, against dense linear algebra."""
+"""Differences between groups and by context in chains, against dense linear algebra."""
 
 from dataclasses import replace
 
@@ -13,9 +13,9 @@ from skpref.inference.chains import ChainGroup, ChainPrior, ChainProblem, Condit
 from skpref.inference.trajectories import Trajectories, trajectories
 from skpref.likelihoods import PairwiseLogit
 
-PRIORS = dict.fromkeys(("start", "form", "length", "drift", "group 0", "group 1"), (0.0, 1.0))
-THETA = np.log([0.8, 0.6, 0.3, 0.9, 0.5, 0.7])
-SIZES = np.array([2, 3])
+PRIORS = dict.fromkeys(("start", "form", "length", "drift", *(f"group {k}" for k in range(4))), (0.0, 1.0))
+THETA = np.log([0.8, 0.6, 0.3, 0.9, 0.5, 0.7, 0.4, 0.3])  # of two kinds of groups, a number and a vector of two
+SIZES, WIDTHS = np.array([2, 3]), np.array([1, 2])
 N_CHAINS = 3
 
 
@@ -23,20 +23,23 @@ def group_of_nodes(seed=1, n=18):
     rng = np.random.default_rng(seed)
     chain = np.concatenate([np.arange(N_CHAINS), rng.integers(N_CHAINS, size=n - N_CHAINS)])
     time, level = np.round(rng.random(n), 1), np.column_stack([rng.integers(size, size=n) for size in SIZES])
+    level = np.hstack([level, np.round(rng.normal(size=(n, 3)), 1)])
     part = np.unique(level, axis=0, return_inverse=True)[1].ravel()
     nodes, place = Nodes.from_times(chain, time, N_CHAINS, part)
-    of_node = np.empty((nodes.size, 2), dtype=np.int64)
+    of_node = np.empty((nodes.size, 5))
     of_node[place] = level
-    return ChainGroup(nodes, PRIORS, Levels(nodes.chain, of_node, SIZES, N_CHAINS))
+    return ChainGroup(nodes, PRIORS, Levels(nodes.chain, of_node, SIZES, N_CHAINS, WIDTHS))
 
 
 def covariance(theta, chain, time, level, first):
-    """Return the prior covariance of values at times in groups; a level below 0 has no difference."""
+    """Return the prior covariance of values at times, in groups and context; a group below 0 has no difference."""
     c, g, length, w, *groups = np.exp(theta)
     since = time - first[chain]
     K = c**2 + g**2 * np.exp(-np.abs(time[:, None] - time) / length) + w**2 * np.minimum(since[:, None], since)
-    for scale, column in zip(groups, level.T, strict=True):
+    for scale, column in zip(groups[:2], level.T[:2], strict=True):
         K += scale**2 * ((column[:, None] == column) & (column >= 0))
+    for scale, numbers in zip(groups[2:], (level[:, 2:3], level[:, 3:]), strict=True):
+        K += scale**2 * numbers @ numbers.T
     return np.where(chain[:, None] == chain, K, 0.0)
 
 
@@ -75,7 +78,7 @@ def test_solutions_and_gradients_are_those_of_dense_algebra():
 
 
 def test_predictions_are_those_of_dense_algebra():
-    """At other times, in a group, in an unseen one, and in none, given what rows say of the nodes."""
+    """At other times, in groups, unseen ones and none, and in context, given what rows say of the nodes."""
     group = group_of_nodes()
     problem, nodes = problem_of(group), group.nodes
     fit = fit_chains(problem, THETA, max_iter=50, tol=1e-8)
@@ -85,9 +88,11 @@ def test_predictions_are_those_of_dense_algebra():
     at, time = np.array([0, 0, 1, 2]), np.array([0.95, 2.0, 0.5, 0.33])
     time = np.maximum(time, first[at])
     level = np.array([[1, 2], [LEFT_OUT, 0], [-1, 1], [LEFT_OUT, LEFT_OUT]])
+    level = np.hstack([level, np.random.default_rng(4).normal(size=(4, 3))])
     everywhere = [np.concatenate(pair) for pair in ((nodes.chain, at), (nodes.time, time))]
     K = covariance(THETA, *everywhere, np.vstack([group.levels.level, level]), first)
-    K[np.diag_indices_from(K)] += np.concatenate([np.zeros(nodes.size), (level == -1) @ np.exp(2.0 * THETA[4:])])
+    unseen = (level[:, :2] == -1) @ np.exp(2.0 * THETA[4:6])
+    K[np.diag_indices_from(K)] += np.concatenate([np.zeros(nodes.size), unseen])
     n = nodes.size
     gain = K[n:, :n] @ np.linalg.inv(np.eye(n) + fit.D[:, None] * K[:n, :n])
     mean, variance = chains.moments(at, time, level)
@@ -103,21 +108,23 @@ def test_further_nodes_keep_groups_apart():
     more = chains.with_nodes(np.array([0, 3]), np.array([2.0, 2.0]), np.zeros(2), np.zeros(2))
     more.validate()
     at, level = np.array([0, 1, 2]), np.array([[0, 1], [1, -1], [LEFT_OUT, 2]])
-    time = np.array([2.0, 3.0, 1.5])
+    level, time = np.hstack([level, np.full((3, 3), 0.7)]), np.array([2.0, 3.0, 1.5])
     for before, after in zip(chains.moments(at, time, level), more.moments(at, time, level), strict=True):
         assert_allclose(after, before, rtol=1e-12)
-    new = more.moments(np.array([3]), np.array([2.0]), np.array([[0, LEFT_OUT]]))
-    assert_allclose(new[1], np.exp(2.0 * THETA[[0, 1, 4]]).sum())
+    new = more.moments(np.array([3]), np.array([2.0]), np.array([[0, LEFT_OUT, 2.0, 0.0, 1.0]]))
+    assert_allclose(new[1], np.exp(2.0 * THETA[[0, 1, 4, 6, 7]]) @ [1.0, 1.0, 1.0, 4.0, 1.0])
+    assert_allclose(chains.groups.unseen(np.array([[0, LEFT_OUT, 2.0, 0.0, 1.0]])), new[1] - chains.prior_variance)
 
 
 def test_further_rows_tell_of_differences_as_earlier_ones():
     """Nodes in two parts are the nodes at once, and those of dense algebra."""
     group, rng = group_of_nodes(), np.random.default_rng(5)
     nodes = group.nodes
-    n, level, K = nodes.size, group.levels.level, int(SIZES.sum())
+    n, level, K = nodes.size, group.levels.level, int(SIZES.sum() + WIDTHS.sum())
     parts = nodes.chain, nodes.time, 2.0 * rng.random(n), rng.normal(size=n)
-    prior = np.tile(np.diag(np.repeat(np.exp(2.0 * THETA[4:]), SIZES)), (N_CHAINS, 1, 1))
-    nothing = GroupDifferences(np.zeros((N_CHAINS, K)), prior, np.zeros((0, 2), int), SIZES, np.exp(2.0 * THETA[4:]))
+    variances = np.exp(2.0 * THETA[4:])
+    prior = np.tile(np.diag(np.repeat(variances, [*SIZES, *WIDTHS])), (N_CHAINS, 1, 1))
+    nothing = GroupDifferences(np.zeros((N_CHAINS, K)), prior, np.zeros((0, 5)), SIZES, variances, None, WIDTHS)
     scales = np.array(group.scales(THETA))
     empty = Trajectories(np.zeros(0, int), *np.zeros((3, 0)), scales, groups=nothing)
     whole = empty.with_nodes(*parts, level)
@@ -128,22 +135,24 @@ def test_further_rows_tell_of_differences_as_earlier_ones():
     twice = empty.with_nodes(*(part[first] for part in parts), level[first])
     twice = twice.with_nodes(*(part[rest] for part in parts), level[rest])
     at, time, asked = np.array([0, 1, 2]), np.array([2.0, 1.5, 3.0]), np.array([[0, 1], [LEFT_OUT, 2], [-1, 0]])
+    asked = np.hstack([asked, rng.normal(size=(3, 3))])
     mean, variance = whole.moments(at, time, asked)
     for got, wanted in zip(twice.moments(at, time, asked), (mean, variance), strict=True):
         assert_allclose(got, wanted, rtol=1e-10)
     start = nodes.time[nodes.starts[:-1]]
     everywhere = [np.concatenate(pair) for pair in ((nodes.chain, at), (nodes.time, time))]
     dense = covariance(THETA, *everywhere, np.vstack([level, asked]), start)
-    dense[np.diag_indices_from(dense)] += np.append(np.zeros(n), (asked == -1) @ np.exp(2.0 * THETA[4:]))
+    dense[np.diag_indices_from(dense)] += np.append(np.zeros(n), (asked[:, :2] == -1) @ variances[:2])
     gain = dense[n:, :n] @ np.linalg.inv(np.eye(n) + parts[2][:, None] * dense[:n, :n])
     assert_allclose(mean, gain @ parts[3], atol=1e-9)
     assert_allclose(variance, np.diag(dense[n:, n:] - gain @ (parts[2][:, None] * dense[:n, n:])), atol=1e-9)
 
 
 def test_parts_that_do_not_fit_are_refused():
-    group = GroupDifferences(np.zeros((2, 3)), np.zeros((2, 3, 3)), np.zeros((4, 1), int), np.array([3]), np.ones(1))
+    group = GroupDifferences(np.zeros((2, 3)), np.zeros((2, 3, 3)), np.zeros((4, 1)), np.array([3]), np.ones(1))
     group.validate()
-    for name, bad in {"mean": np.zeros((2, 2)), "sizes": np.array([0]), "variances": np.zeros(1)}.items():
+    wrong = {"mean": np.zeros((2, 2)), "sizes": np.array([0]), "variances": np.zeros(1), "level": np.zeros((4, 2))}
+    for name, bad in wrong.items():
         parts = {field: getattr(group, field) for field in ("mean", "covariance", "level", "sizes", "variances")}
         with pytest.raises(DataError, match=name if name != "mean" else "mean|covariance"):
             GroupDifferences(**parts | {name: bad}).validate()
@@ -158,7 +167,7 @@ def test_what_groups_add_is_of_the_slots_of_items():
     slots = [(0, np.array([0, 1]), one), (0, np.array([1, 2]), -one), (1, np.zeros(2, int), np.array([0.3, -0.2]))]
     rows = slots, time, (np.zeros(2), np.full(2, 0.8)), (np.array([1.0, 0.0]), one)
     rows = *rows, ([PairwiseLogit()], np.zeros(2, int))
-    added = np.full((2, 2, 2), 0.3), np.array([[0, 0], [1, 1]])
+    added = np.full((2, 2, 2), 0.3), np.array([[0.0, 0.0, 0.1, 0.2, 0.3], [1.0, 1.0, 0.0, 0.0, 0.0]])
     _, wanted = filter_chains([replace(chains, groups=None), effect], *rows)
     _, found = filter_chains([chains, effect], *rows, added)
     assert_allclose(found.D, wanted.D, rtol=1e-12)

@@ -175,7 +175,7 @@ def test_odd_teams_are_refused(fitted):
         GPPLClassifier(**SIDES).fit(frame.assign(a=None, b=[None if k == 2 else "p0" for k in range(300)]), y)
     with pytest.raises(DataError, match="there is no column 'd'"):
         model.predict(frame[["a", "b", "c"]])
-    with pytest.raises(DataError, match=r"checkpoint=.* is not for models with time, groups or teams"):
+    with pytest.raises(DataError, match=r"checkpoint=.* is not for models with time, groups, context or teams"):
         GPPLClassifier(**SIDES, checkpoint="x", random_state=0).fit(frame, y)
     with pytest.raises(DataError, match="has player 'p1' twice"):
         model.predict_proba([[("p1", "p1"), ("p2", "p3")]])
@@ -186,7 +186,7 @@ def test_odd_teams_are_refused(fitted):
         model.rank(at=1)
     with pytest.raises(DataError, match="needs time="):
         GPPLClassifier(**SIDES, dynamics="drift").fit(frame, y)
-    with pytest.raises(DataError, match="groups or team differs"):
+    with pytest.raises(DataError, match="groups, context or team differs"):
         clone_of(model).set_params(team="mean").partial_fit(frame, y)
 
 
