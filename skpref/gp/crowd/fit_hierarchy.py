@@ -25,7 +25,7 @@ from skpref.gp.crowd.cumulants import correction_of_scale
 from skpref.gp.crowd.groups import GroupPosterior, prior_scales
 from skpref.gp.crowd.held_out import N_FOLDS, draw_users, folds_of, log_likelihood, some_users
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, hold_still, start_state
-from skpref.gp.crowd.low_rank import choose_tastes
+from skpref.gp.crowd.low_rank import choose_factors, tastes_with_factors
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import AtS, Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
@@ -59,9 +59,8 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
-# Items from which S is not free: it would follow noise. On simulations of 150 to 1,000 items `choose_tastes` is 0 to
-# .07 nats ahead, on pairs of 200 and 400 films .001 to .002 behind, and much faster; below, .01 behind.
-_MANY_ITEMS = 120
+# Items from which factors are compared with the candidates, and from which there are no other candidates.
+_SEVERAL_ITEMS, _MANY_ITEMS = 120, 500
 MAX_WEIGHT = 1e9  # weight of an answer: beyond, rounding loses the other answers
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
 # that scale; and the penalty of the trace. From close to that to few strong directions. A scale of 4 is for answers
@@ -104,14 +103,18 @@ class Regularisation:
     prior_weight: float = _LEAST_WEIGHT  # users that the prior counts for
     penalty: float | None = None  # of the trace; None: S = scale * shape
     share: float = 1.0  # in the average of the covariances
+    # Least share of the prior's shape in an S that is the second moment of factors and stays; None: S is learnt.
+    own: float | None = None
 
     def validate(self) -> None:
         """Raise DataError unless the values are positive."""
         check_positive(self, "floor", "prior_weight", "share", *(() if self.penalty is None else ("penalty",)))
+        check_positive(self, *(() if self.own is None else ("own",)))
 
     def apply_to(self, model: Hierarchy) -> Hierarchy:
         """Return the model with this regularisation."""
-        return replace(model, floor=self.floor, prior_weight=self.prior_weight, penalty=self.penalty)
+        model = replace(model, floor=self.floor, prior_weight=self.prior_weight, penalty=self.penalty)
+        return replace(model, learn_S=self.own is None)
 
     @classmethod
     def candidate(cls, number: int, scale: float, n_items: int) -> Regularisation:
@@ -194,7 +197,7 @@ def fit_crowd_hierarchy(
         first = replace(start_state(model, scales, config.pair.likelihood, 1.0), S=learnt[0])
     n_learnt, schedule = int(model.users.rows[-1]), config.pair.schedule
     chosen = chosen if n_learnt <= MAX_CHOICE else (replace(chosen[0], share=1.0),)
-    model = _apply(chosen[0], model)
+    model = chosen[0].apply_to(model)
     if start is not None and start.changed is not None and update:
         n_learnt = start.posterior.n_learnt
         if start.thresholds is not None and first.thresholds is not None:
@@ -256,36 +259,26 @@ def _cold_start(
 ) -> tuple[tuple[Regularisation, ...], list[Array], HierarchyState]:
     """Return regularisations, their S, and the state that a fit of the model starts from, by a model of few users."""
     likelihood, scale = config.pair.likelihood, 1.0 if config.n_factors else _NO_TASTE
+    whole = few.n_users == model.n_users and type(few) is type(model)
+    if few.stage is None and len(few.shape) > _MANY_ITEMS and not whole:
+        few = model.select_users(draw_users(model, _MAX_AVERAGE, rng))
     rough = replace(few, coarse=True)
     first = fit_to_choose(rough, start_state(few, scales, likelihood, scale))
-    if few.stage is None and few.max_rank and few.y.size >= len(few.shape) > _MANY_ITEMS:
-        more, begin = few, first.state
-        if few.n_users < model.n_users:
-            more = model.select_users(draw_users(model, _MAX_AVERAGE, rng))
-            begin = start_state(more, scales, likelihood, scale)
-        share, S = choose_tastes(more, begin, config)
-        tastes = Regularisation(more.item_scale(S), penalty=share)
-        return (tastes,), [S], replace(start_state(model, scales, likelihood, scale), S=S)
     if few.stage is None or not few.max_rank:
-        chosen, learnt = _regularise(few, first, scales, likelihood)
+        chosen, learnt = _regularise(few, first, scales, config)
     else:
         regularisation, first, _ = _weigh_prior(rough, first)
         chosen, learnt = (regularisation,), [first.state.S]
-    if few.n_users == model.n_users and type(few) is type(model):
-        return chosen, learnt, first.state
+    if chosen[0].own is not None:
+        more = few if few.n_users == model.n_users else model.select_users(draw_users(model, _MAX_AVERAGE, rng))
+        learnt = [tastes_with_factors(more, first.state.S, chosen[0].own, config)]
+    if whole:
+        return chosen, learnt, first.state if chosen[0].own is None else replace(first.state, S=learnt[0])
     state = start_state(model, scales, likelihood, scale)
     S = learnt[0]
-    if few.stage is None:
+    if few.stage is None and chosen[0].own is None:
         S = _learn_from_more_users(chosen[0].apply_to(model), state, S, rng)
     return chosen, learnt, replace(state, S=S)
-
-
-def _apply(chosen: Regularisation, model: Hierarchy) -> Hierarchy:
-    """Return the model with a regularisation; the S of many items stays as it was chosen."""
-    model = chosen.apply_to(model)
-    if model.penalty is None or model.stage is not None or len(model.shape) <= _MANY_ITEMS:
-        return model
-    return replace(model, penalty=None, learn_S=False)
 
 
 def _choose_steps(
@@ -455,7 +448,7 @@ def _weigh_prior(
 
 
 def _regularise(
-    model: Hierarchy, isotropic: HierarchyFit, scales: dict[str, Scale], likelihood: Likelihood
+    model: Hierarchy, isotropic: HierarchyFit, scales: dict[str, Scale], config: CrowdConfig
 ) -> tuple[tuple[Regularisation, ...], list[Array]]:
     """Return the regularisations with the largest likelihoods of held-out comparisons, the best first, and their S.
 
@@ -466,13 +459,13 @@ def _regularise(
         return (Regularisation(_NO_TASTE, penalty=1.0),), [isotropic.state.S]
     if model.y.size < n_items:  # items hardly recur: only their features tell what their utilities share
         return (Regularisation(scale),), [isotropic.state.S]
-    fold, total = folds_of(model, isotropic), np.zeros(1 + len(_CANDIDATES))
+    fold, total = folds_of(model, isotropic), np.zeros(1 + (0 if n_items > _MANY_ITEMS else len(_CANDIDATES)))
     learnt: list[list[Array]] = [[] for _ in total]
     # Each fit starts anew: one from the S of the fold before remembers what its fold holds out, and with few users of
     # many items the candidate that follows noise best was chosen.
     for k in range(int(np.clip(round(N_FOLDS * _HELD_OUT / model.y.size), 1, N_FOLDS))):
         part, held = model.select_rows(fold != k), model.select_rows(fold == k)
-        fit = fit_to_choose(part, start_state(part, scales, likelihood, scale))
+        fit = fit_to_choose(part, start_state(part, scales, config.pair.likelihood, scale))
         total[0] += log_likelihood(part, fit, held)
         learnt[0].append(fit.state.S)
         part_scale = model.item_scale(fit.state.S)
@@ -482,6 +475,10 @@ def _regularise(
             total[number + 1] += log_likelihood(candidate, of_candidate, held)
             learnt[number + 1].append(of_candidate.state.S)
         total = np.nan_to_num(total, nan=-np.inf)
+        if k == 0 and n_items > _SEVERAL_ITEMS:  # factors take long: one fold is enough
+            own, log_p = choose_factors(part, fit, held, config)
+            if log_p > total.max():
+                return (Regularisation(scale, own=own),), [isotropic.state.S]
         total[1:][total[1:] < total.max() - _HOPELESS] = -np.inf
     shares = softmax(_TRUST * np.maximum(total, -MAX_WEIGHT))
     best = int(np.argmax(total >= total.max() - _TIE))

@@ -1,6 +1,6 @@
 """Tastes along few directions, where many items are compared (docs/maths 6).
 
-The answers about a thousand items do not show a free covariance of all of them: one that maximises the evidence follows
+A few answers about each of many items do not show a free covariance of all: one that maximises the evidence follows
 noise. The factor model of [SG20] integrates over the directions, so that its second moment of tastes does not. But it
 has no tastes for single items. So S is this second moment and, for the rest of its scale, the shape of the prior; or
 the shape alone. Held-out comparisons choose.
@@ -15,14 +15,13 @@ import numpy as np
 
 from skpref.data import Comparisons
 from skpref.gp.crowd.fit import BROADER, fit_crowd
-from skpref.gp.crowd.held_out import folds_of, log_likelihood
+from skpref.gp.crowd.held_out import log_likelihood
 from skpref.gp.crowd.hierarchy import fit_hierarchy, hold_still
 from skpref.gp.crowd.model import CrowdData, Kernels
-from skpref.gp.crowd.shape import fit_to_choose
 
 if TYPE_CHECKING:
     from skpref._typing import Array
-    from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState
+    from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit
     from skpref.gp.crowd.model import CrowdConfig
 
 _SHARES = (0.1, 0.4)  # shares of S = scale * shape beside the factors
@@ -30,23 +29,22 @@ _PASSES = 5  # passes of the sites at another S
 _LEAST = 1e-300  # size of factors that were all dropped
 
 
-def choose_tastes(model: Hierarchy, start: HierarchyState, config: CrowdConfig) -> tuple[float | None, Array]:
-    """Return a share and S = factors + share * scale * shape, if comparisons are likelier than without factors."""
-    isotropic = fit_to_choose(model, start)
-    fold = folds_of(model, isotropic)
-    part, held = model.select_rows(fold != 0), model.select_rows(fold == 0)
-    factors = _second_moment(part, config)
-    sites = part.start_sites()
-    fit = fit_to_choose(part, replace(isotropic.state, tau=sites[0], nu=sites[1]))
-    highest, best = log_likelihood(part, fit, held), None
+def choose_factors(
+    part: Hierarchy, fit: HierarchyFit, held: Hierarchy, config: CrowdConfig
+) -> tuple[float | None, float]:
+    """Return a share of S = scale * shape beside factors and the log-likelihood of held-out comparisons with them."""
+    factors, best, highest = _second_moment(part, config), None, -np.inf
     for share in _SHARES if factors.any() else ():
-        candidate = _mixed(part, factors, fit.state.S, share)
-        moved = fit_hierarchy(hold_still(part), replace(fit.state, S=candidate), max_iter=_PASSES, tol=0.0)
-        log_p = log_likelihood(part, moved, held)
-        if log_p > highest:
-            highest, best = log_p, share
-    S = isotropic.state.S
-    return best, S if best is None else _mixed(model, _second_moment(model, config), S, best)
+        S = _mixed(part, factors, fit.state.S, share)
+        moved = fit_hierarchy(hold_still(part), replace(fit.state, S=S), max_iter=_PASSES, tol=0.0)
+        if (log_p := log_likelihood(part, moved, held)) > highest:
+            best, highest = share, log_p
+    return best, highest
+
+
+def tastes_with_factors(model: Hierarchy, S: Array, share: float, config: CrowdConfig) -> Array:
+    """Return S of the scale of S = scale * shape, with the factors of these comparisons."""
+    return _mixed(model, _second_moment(model, config), S, share)
 
 
 def _mixed(model: Hierarchy, factors: Array, S: Array, share: float) -> Array:

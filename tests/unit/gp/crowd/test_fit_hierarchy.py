@@ -206,7 +206,8 @@ def test_the_regularisation_that_predicts_best_is_chosen(monkeypatch, gains, n_h
         return gains[looked[-1]]
 
     monkeypatch.setattr(fit_hierarchy, "log_likelihood", predicted)
-    chosen, S = fit_hierarchy._regularise(model, isotropic, start.scales, start.likelihood)
+    config = SimpleNamespace(pair=SimpleNamespace(likelihood=start.likelihood))
+    chosen, S = fit_hierarchy._regularise(model, isotropic, start.scales, config)
     # In units of the fit to all folds.
     for part, of_part in zip(chosen, S, strict=True):
         assert_allclose(of_part, isotropic.state.S * (1.0 + (part.penalty or 0.0)))

@@ -17,7 +17,8 @@ N_ITEMS, N_USERS = 40, 60
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    monkeypatch.setattr(fit_hierarchy, "_MANY_ITEMS", 30)
+    for name in ("_SEVERAL_ITEMS", "_MANY_ITEMS"):
+        monkeypatch.setattr(fit_hierarchy, name, 30)
 
 
 def crowd(taste, n_answers=25, seed=0):
@@ -65,6 +66,19 @@ def test_where_all_agree_tastes_have_no_directions():
     S = CrowdGPPL(random_state=0).fit(X, y).posterior_.S
     assert_allclose(S, S[0, 0] * np.eye(N_ITEMS), atol=1e-12)
     assert S[0, 0] < 0.1
+
+
+def test_factors_are_compared_with_what_few_items_have(monkeypatch):
+    X, y, f = crowd(1.2)
+    plain = CrowdGPPL(random_state=0).fit(X, y)
+    monkeypatch.setattr(fit_hierarchy, "_SEVERAL_ITEMS", 30)
+    monkeypatch.setattr(fit_hierarchy, "choose_factors", lambda *_: (0.1, -1e9))
+    same = CrowdGPPL(random_state=0).fit(X, y)
+    assert_array_equal(same.posterior_.S, plain.posterior_.S)
+    monkeypatch.setattr(fit_hierarchy, "choose_factors", lambda *_: (0.1, 0.0))
+    other = CrowdGPPL(random_state=0).fit(X, y)
+    assert [part.own for part in other._state] == [0.1]
+    assert losses(other, f) < losses(plain, f) + 0.02
 
 
 @pytest.mark.usefixtures("few_are_many")
