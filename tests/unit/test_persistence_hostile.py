@@ -425,6 +425,7 @@ PARTS = [
     ("crowd, both", "posterior_.extension", narrow, "extension has shape"),
     ("crowd, both", "posterior_.basis", always(None), "shape_rows has shape"),
     ("crowd, both", "_state.0.prior_weight", always(-1.0), "prior_weight must be positive"),
+    ("crowd, both", "_state.0.own", always(0.0), "own must be positive"),
     ("crowd, both", "_state", always(()), "must be regularisations"),
     ("crowd, factorised", "_alive", always((0, 0)), "must name 2 of 2 factors"),
     ("crowd, factorised", "_segments", always("x"), "must be runs of variables"),
