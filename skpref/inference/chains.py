@@ -52,6 +52,7 @@ _TURNS = 3  # falls after a rise from which any further one shortens it
 _FALL, _MOST_HALVINGS = 1e-3, 8  # relative fall of the bound after which the sites go half the way
 _FOLLOWED = 1e-3  # relative error of the precision of features' coefficients
 _SAME_SITES = 0.02  # change of sites, of the largest one, after which that precision stays
+_ROUNDING = 2.0 * np.finfo(float).eps  # rounding error of an inner product of what rows say and solutions
 _TINY = np.finfo(float).tiny
 _BOUNDS = 7.0  # distance of each log from the mean of its prior
 
@@ -319,6 +320,8 @@ def _joint_means(
     r, linear = H.T @ (nu - tau * (H @ start[0])) - start[1], H.T @ nu
     # Relative to the size of the means, and at most a small part of a deviation: heavy weights make these small.
     least = min(tol**2 * float(linear @ chains.solve(linear)), n * (0.1 * _STILL) ** 2)
+    # Where rows contradict each other, the means are 0 up to rounding, of which steps would go on without end.
+    least = max(least, _ROUNDING * float(linear**2 @ chains.variance))
     u, alpha, size = _descend(H, chains, tau, r, start, least)
     return u, alpha, float(np.sqrt(max(size, 0.0) / n))
 

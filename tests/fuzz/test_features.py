@@ -69,7 +69,7 @@ def test_any_sparse_matrix_is_used_or_refused(data, name, method, shape):
 
 
 # Parameters that are about predictions, or about the columns of any table, and may be changed after the fit.
-COLUMNS = {"user", "left", "right", "weight", "covariates", "groups", "time"}
+COLUMNS = {"user", "left", "right", "weight", "covariates", "groups", "time", "context"}
 OF_PREDICTIONS = {"prediction", "unknown", "unknown_user"} | COLUMNS
 
 

@@ -475,3 +475,13 @@ def test_draws_have_the_moments_of_covariances_and_new_items_begin_as_any_new_it
     assert_allclose(np.cov(draws), covariance, atol=0.05 * np.diagonal(covariance).max())
     with pytest.raises(DataError, match="unknown item 50"):  # a misspelt id is in no ranking
         fitted.rank(ids)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("dynamics", ["constant", "drift", "auto"])
+def test_answers_that_contradict_each_other_leave_utilities_equal(n, dynamics):
+    X = [["x", "y", time] for time in range(n)] + [["y", "x", n + time] for time in range(n)]
+    model = GPPLClassifier(time=2, dynamics=dynamics, order_effect=False).fit(X, np.ones(2 * n, dtype=int))
+    assert np.isfinite(model.predict_proba(X)).all()
+    if dynamics == "constant":
+        np.testing.assert_allclose(model.predict_proba(X), 0.5, atol=1e-6)
