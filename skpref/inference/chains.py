@@ -320,7 +320,7 @@ def _joint_means(
     r, linear = H.T @ (nu - tau * (H @ start[0])) - start[1], H.T @ nu
     # Relative to the size of the means, and at most a small part of a deviation: heavy weights make these small.
     least = min(tol**2 * float(linear @ chains.solve(linear)), n * (0.1 * _STILL) ** 2)
-    # Where rows contradict each other, the means are 0 up to rounding, of which steps would go on without end.
+    # Where rows contradict each other, the means are 0 up to rounding, and steps into that would never end.
     least = max(least, _ROUNDING * float(linear**2 @ chains.variance))
     u, alpha, size = _descend(H, chains, tau, r, start, least)
     return u, alpha, float(np.sqrt(max(size, 0.0) / n))
