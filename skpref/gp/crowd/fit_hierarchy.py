@@ -29,7 +29,7 @@ from skpref.gp.crowd.low_rank import choose_factors, tastes_with_factors
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import AtS, Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
-from skpref.gp.crowd.shape import Shape, attribute_variances, choose_shape, fit_to_choose
+from skpref.gp.crowd.shape import CHOICE_TOL, Shape, attribute_variances, choose_shape, fit_to_choose
 from skpref.gp.crowd.spread import fits_beside, log_evidence_of_weights, mixed_half
 from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
@@ -76,6 +76,7 @@ _HELD_OUT = 2_000  # comparisons, about, that are held out in turn if there are 
 _HOPELESS = 10.0  # nats behind the best after which a candidate is not tried with further folds
 # Shares in the average are exp(_TRUST * nats): the same answers in other folds would rank the candidates differently.
 _TRUST, _LEAST_SHARE = 0.5, 0.05
+_CLEARLY = 2.0  # nats by which factors are better if not by chance: without tastes they follow noise
 _TIE = 1e-2  # nats that are no difference: without tastes all candidates predict the same, up to rounding
 # Share of S = scale * shape in the size of that average. Its one free number is the scale of tastes; a free S follows
 # noise as well: with 300 users of 5 answers it was 1.7 times too wide.
@@ -271,7 +272,10 @@ def _cold_start(
         chosen, learnt = (regularisation,), [first.state.S]
     if chosen[0].own is not None:
         more = few if few.n_users == model.n_users else model.select_users(draw_users(model, _MAX_AVERAGE, rng))
-        learnt = [tastes_with_factors(more, first.state.S, chosen[0].own, config)]
+        # The scale stays from here on, and fits that choose end before it has settled.
+        begin = first.state if more is few else replace(start_state(more, scales, likelihood, 1.0), S=first.state.S)
+        settled = fit_to_choose(more, begin, 0.1 * CHOICE_TOL).state.S
+        learnt = [tastes_with_factors(more, settled, chosen[0].own, config)]
     if whole:
         return chosen, learnt, first.state if chosen[0].own is None else replace(first.state, S=learnt[0])
     state = start_state(model, scales, likelihood, scale)
@@ -477,7 +481,7 @@ def _regularise(
         total = np.nan_to_num(total, nan=-np.inf)
         if k == 0 and n_items > _SEVERAL_ITEMS:  # factors take long: one fold is enough
             own, log_p = choose_factors(part, fit, held, config)
-            if log_p > total.max():
+            if log_p > total.max() + _CLEARLY:
                 return (Regularisation(scale, own=own),), [isotropic.state.S]
         total[1:][total[1:] < total.max() - _HOPELESS] = -np.inf
     shares = softmax(_TRUST * np.maximum(total, -MAX_WEIGHT))
@@ -577,8 +581,11 @@ def _covariates(
 def _with_points(
     posterior: PersonalPosterior, model: Hierarchy, fit: HierarchyFit, settings: tuple[Any, ...]
 ) -> PersonalPosterior:
-    """Add the posteriors beside its S and the shared moments of their mixture, unless many answers make S known."""
-    if not model.max_rank or posterior.n_learnt > _MAX_AVERAGE:
+    """Add the posteriors beside its S and the shared moments of their mixture, unless many answers make S known.
+
+    With many items only the scale of S is uncertain, and four further posteriors would take hundreds of megabytes.
+    """
+    if not model.max_rank or posterior.n_learnt > _MAX_AVERAGE or len(model.shape) > _MANY_ITEMS:
         return posterior
     fits = fits_beside(model, fit)
     parts = [_posterior(model, one, *settings) for one in fits]
