@@ -272,10 +272,10 @@ def _cold_start(
         chosen, learnt = (regularisation,), [first.state.S]
     if chosen[0].own is not None:
         more = few if few.n_users == model.n_users else model.select_users(draw_users(model, _MAX_AVERAGE, rng))
-        # The scale stays from here on, and fits that choose end before it has settled.
+        # The scale stays from here on, and fits that choose end while it still moves.
         begin = first.state if more is few else replace(start_state(more, scales, likelihood, 1.0), S=first.state.S)
-        settled = fit_to_choose(more, begin, 0.1 * CHOICE_TOL).state.S
-        learnt = [tastes_with_factors(more, settled, chosen[0].own, config)]
+        isotropic = fit_to_choose(more, begin, 0.1 * CHOICE_TOL).state.S
+        learnt = [tastes_with_factors(more, isotropic, chosen[0].own, config)]
     if whole:
         return chosen, learnt, first.state if chosen[0].own is None else replace(first.state, S=learnt[0])
     state = start_state(model, scales, likelihood, scale)
