@@ -16,6 +16,7 @@ import numpy as np
 from skpref._math.quadrature import expectation as gaussian_expectation
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood
+from skpref.likelihoods.ties import left_without_ties
 
 if TYPE_CHECKING:
     from skpref._typing import Array
@@ -88,9 +89,7 @@ class PairwiseDavidson(Likelihood):
 
     def _predict(self, mu: Array, v: Array) -> Array:
         answers = self.predict_answers(mu, v)
-        left, total = answers[..., 0], answers[..., 0] + answers[..., 2]
-        # If both tails underflow, the answer is certain.
-        return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), np.heaviside(mu, 0.5))
+        return left_without_ties(answers[..., 0], answers[..., 2], mu)
 
     def predict_answers(self, mu: Array, v: Array) -> Array:
         """Return the probabilities of the answers.

@@ -11,6 +11,7 @@ from scipy.special import ndtr
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood
 from skpref.likelihoods.gaussian import Gaussian
+from skpref.likelihoods.ties import left_without_ties
 
 if TYPE_CHECKING:
     from skpref._typing import Array
@@ -102,8 +103,7 @@ class PairwiseMargin(Likelihood):
 
     def _predict(self, mu: Array, v: Array) -> Array:
         answers = self.predict_answers(mu, v)
-        left, total = answers[..., 0], answers[..., 0] + answers[..., 2]
-        return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), np.heaviside(mu, 0.5))
+        return left_without_ties(answers[..., 0], answers[..., 2], mu)
 
     def predict_answers(self, mu: Array, v: Array) -> Array:
         """Return the probabilities of the results.

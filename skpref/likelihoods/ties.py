@@ -222,9 +222,7 @@ class PairwiseTies(Likelihood):
     def _predict(self, mu: Array, v: Array) -> Array:
         b = self.threshold if self.tie else 0.0
         left, right = self.side.predict(mu - b, v), self.side.predict(-mu - b, v)
-        total = left + right
-        # If both tails underflow, the answer is certain.
-        return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), np.heaviside(mu, 0.5))
+        return left_without_ties(left, right, mu)
 
     def predict_answers(self, mu: Array, v: Array) -> Array:
         """Return the probabilities of the answers.
@@ -472,8 +470,13 @@ def sum_of_sides(answers: Array) -> Array:
 def left_of_sides(answers: Array) -> Array:
     """Return P(left | no tie) from the probabilities of the answers, left first, shape (n,)."""
     left, _, right = sum_of_sides(answers).T
+    return left_without_ties(left, right, np.zeros(1))
+
+
+def left_without_ties(left: Array, right: Array, mu: Array) -> Array:
+    """Return P(left | no tie); where both probabilities underflow, the sign of mu is certain."""
     total = left + right
-    return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), 0.5)
+    return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), np.heaviside(mu, 0.5))
 
 
 def _tie_derivatives(z: Array, b: float) -> Triple:

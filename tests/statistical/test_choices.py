@@ -55,10 +55,8 @@ def sample(features, chosen, S, prior, seed):
     return np.array(draws)
 
 
-# 60,000 sweeps gave root mean squares of .04 and .07 and largest errors of .14 and .15 for seeds 2 and 1: the tastes of
-# seed 1 vary more (S up to 1.65, otherwise up to .7), and expectation propagation is less exact.
-@pytest.mark.parametrize(("seed", "largest", "typical"), [(0, 0.16, 0.06), (2, 0.16, 0.06), (1, 0.2, 0.09)])
-def test_part_worths_are_those_of_a_sampler(seed, largest, typical):
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_part_worths_are_those_of_a_sampler(seed):
     features, chosen, X, y, table = panel(seed)
     model = CrowdGPPL(table, random_state=0).fit(X, y)
     posterior, d, scale = model.posterior_, features.shape[-1], model.posterior_.scales["f"]
@@ -70,9 +68,10 @@ def test_part_worths_are_those_of_a_sampler(seed, largest, typical):
     report = model.part_worths(users=np.arange(len(features)))
     mean, std = (report[name].to_numpy().reshape(-1, d) for name in ("mean", "std"))
     error = (mean - draws.mean(axis=0)) / draws.std(axis=0)
-    assert np.abs(error).max() < largest
-    assert np.sqrt(np.mean(error**2)) < typical
+    # A fault that is open: of seed 1, whose tastes vary most (S up to 1.65), 60,000 sweeps gave .15 and .07.
+    assert np.abs(error).max() < 0.16
+    assert np.sqrt(np.mean(error**2)) < 0.06
     ratio = std / draws.std(axis=0)
-    assert ratio.min() > 0.9
+    assert ratio.min() > 0.93
     assert ratio.max() < 1.1
     assert abs(ratio.mean() - 1.0) < 0.04

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _SHARES = (0.1, 0.4)  # shares of S = scale * shape beside the factors
 _PASSES = 5  # passes of the sites at another S
-_LEAST = 1e-300  # size of factors that were all dropped
 
 
 def choose_factors(
@@ -49,8 +48,11 @@ def tastes_with_factors(model: Hierarchy, S: Array, share: float, config: CrowdC
 
 def _mixed(model: Hierarchy, factors: Array, S: Array, share: float) -> Array:
     """Return S with the factors in it, and at least this share of its shape; its scale stays."""
-    size, most = model.item_scale(factors), (1.0 - share) * model.item_scale(S)
-    return min(size, most) / max(size, _LEAST) * factors + (1.0 - min(size, most) / model.item_scale(S)) * S
+    if not factors.any():
+        return S
+    size, whole = model.item_scale(factors), model.item_scale(S)
+    kept = min(size, (1.0 - share) * whole)
+    return kept / size * factors + (1.0 - kept / whole) * S
 
 
 def _second_moment(model: Hierarchy, config: CrowdConfig) -> Array:
