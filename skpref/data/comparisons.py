@@ -15,7 +15,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from skpref._checks import require
 from skpref._validation import check_array
 from skpref.data.ids import Vocabulary, as_ids, read_only, shorten
-from skpref.data.labels import read_labels
+from skpref.data.labels import are_with_ties, read_labels
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
@@ -197,6 +197,11 @@ class Comparisons:
             return self.take(np.sort(rng.choice(self.n_pairs, n, replace=False)))
         number = np.unique(self.stage, return_inverse=True)[1]
         return self.take(np.flatnonzero(rng.random(number[-1] + 1)[number] < n / self.n_pairs))
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether labels are wins and ties; with other labels, 0.5 is one of these shares."""
+        return self.stage is None and are_with_ties(np.unique(self.y))
 
     def merged(self, *, keep_order: bool = False, keep_ties: bool = False) -> Comparisons:
         """Merge all comparisons of the same items by the same user, with the same covariates, groups, context and time.

@@ -86,7 +86,7 @@ class ShardSummary(NamedTuple):
     component: IntArray  # connected component of each of them
     weight: Array  # total weight of the comparisons of each of them
     n_pairs: int  # merged comparisons
-    labels: tuple[float, float] | None  # least and greatest label of positive weight; None without any
+    labels: list[float]  # some distinct labels of positive weight, the least and the greatest among them
     classes: AnyArray | None  # the two sides as the labels write them; None without rows
     users: IdColumn | None = None  # distinct ids of the users
     pairs_of_user: IntArray | None = None  # (n_users,): merged comparisons of each
@@ -142,7 +142,7 @@ def read_shard(
         group=np.column_stack([number for _, number in groups]).astype(np.int64) if groups else None,
         time=time,
     )
-    labels = rows.y[rows.weight > 0.0]
+    labels = np.unique(rows.y[rows.weight > 0.0])
     merged, used = rows.merged(keep_order=options.keep_order, keep_ties=options.keep_ties).compact()
     summary = ShardSummary(
         vocabulary.ids,
@@ -150,7 +150,7 @@ def read_shard(
         merged.components()[1][: used.size],
         merged.counts()[: used.size],
         merged.n_pairs,
-        (float(labels.min()), float(labels.max())) if labels.size else None,
+        [*labels[:3].tolist(), *labels[-1:].tolist()],  # four tell whether there are others than wins and ties
         classes_of(y) if left.size else None,
         users,
         None if users is None else np.bincount(np.asarray(merged.user), minlength=users.size),

@@ -16,7 +16,7 @@ import numpy as np
 from skpref._math.quadrature import expectation as gaussian_expectation
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood
-from skpref.likelihoods.ties import left_without_ties
+from skpref.likelihoods.ties import share_of_left
 
 if TYPE_CHECKING:
     from skpref._typing import Array
@@ -88,8 +88,7 @@ class PairwiseDavidson(Likelihood):
         return value, (y - 0.5) - 0.5 * (p - q), 0.25 * ((p - q) ** 2 - (p + q))
 
     def _predict(self, mu: Array, v: Array) -> Array:
-        answers = self.predict_answers(mu, v)
-        return left_without_ties(answers[..., 0], answers[..., 2], mu)
+        return share_of_left(self.predict_answers(mu, v))
 
     def predict_answers(self, mu: Array, v: Array) -> Array:
         """Return the probabilities of the answers.

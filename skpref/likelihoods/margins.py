@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood
 from skpref.likelihoods.gaussian import Gaussian
-from skpref.likelihoods.ties import left_without_ties
+from skpref.likelihoods.ties import share_of_left
 
 if TYPE_CHECKING:
     from skpref._typing import Array
@@ -102,8 +102,7 @@ class PairwiseMargin(Likelihood):
         return value - np.log(self.scale), first, second
 
     def _predict(self, mu: Array, v: Array) -> Array:
-        answers = self.predict_answers(mu, v)
-        return left_without_ties(answers[..., 0], answers[..., 2], mu)
+        return share_of_left(self.predict_answers(mu, v))
 
     def predict_answers(self, mu: Array, v: Array) -> Array:
         """Return the probabilities of the results.

@@ -220,9 +220,7 @@ class PairwiseTies(Likelihood):
         return p, p * first, p * (second + first * first)
 
     def _predict(self, mu: Array, v: Array) -> Array:
-        b = self.threshold if self.tie else 0.0
-        left, right = self.side.predict(mu - b, v), self.side.predict(-mu - b, v)
-        return left_without_ties(left, right, mu)
+        return share_of_left(self.predict_answers(mu, v))
 
     def predict_answers(self, mu: Array, v: Array) -> Array:
         """Return the probabilities of the answers.
@@ -461,22 +459,17 @@ class PairwiseLogitTies(PairwiseTies):
 
 
 def sum_of_sides(answers: Array) -> Array:
-    """Return the probabilities of left, tie and right, shape (n, 3), given all answers, left first."""
-    n = answers.shape[1] // 2
-    left, right = answers[:, :n].sum(axis=1), answers[:, -n:].sum(axis=1)
-    return np.column_stack([left, answers[:, n:-n].sum(axis=1), right])
+    """Return the probabilities of left, tie and right, shape (..., 3), given all answers, left first."""
+    n = answers.shape[-1] // 2
+    sides = answers[..., :n], answers[..., n:-n], answers[..., -n:]
+    return np.stack([side.sum(axis=-1) for side in sides], axis=-1)
 
 
-def left_of_sides(answers: Array) -> Array:
-    """Return P(left | no tie) from the probabilities of the answers, left first, shape (n,)."""
-    left, _, right = sum_of_sides(answers).T
-    return left_without_ties(left, right, np.zeros(1))
-
-
-def left_without_ties(left: Array, right: Array, mu: Array) -> Array:
-    """Return P(left | no tie); where both probabilities underflow, the sign of mu is certain."""
-    total = left + right
-    return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), np.heaviside(mu, 0.5))
+def share_of_left(answers: Array) -> Array:
+    """Return P(left) + P(tie) / 2, given the probabilities of all answers, left first, shape (...)."""
+    sides = sum_of_sides(answers)
+    left, right = (sides[..., k] + 0.5 * sides[..., 1] for k in (0, 2))
+    return left / (left + right)  # exactly 1/2 where both are equal
 
 
 def _tie_derivatives(z: Array, b: float) -> Triple:

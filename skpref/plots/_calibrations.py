@@ -8,7 +8,7 @@ import numpy as np
 
 from skpref._text import printable
 from skpref.data.labels import left_column, read_labels, sides_of_grades
-from skpref.likelihoods.ties import left_of_sides
+from skpref.likelihoods.ties import share_of_left
 from skpref.metrics import calibration
 from skpref.plots._base import COLOUR, Display
 
@@ -82,7 +82,7 @@ class PairCalibrationDisplay(Display):
             The display with its plot.
         """
         if estimator.classes_.size > 2:  # grades
-            p, y = left_of_sides(estimator.predict_proba(X)[:, ::-1]), sides_of_grades(y, estimator.classes_)
+            p, y = share_of_left(estimator.predict_proba(X)[:, ::-1]), sides_of_grades(y, estimator.classes_)
         else:
             p = estimator.predict_proba(X)[:, left_column(estimator.classes_)]
         y = read_labels(y, p.size)

@@ -156,7 +156,8 @@ def _space_of(estimator: Any) -> dict[str, Any]:
 def _pairwise(estimator: Any) -> dict[str, Any]:
     # Tasks and margins have one likelihood. Rankings may be read as pairs, but not all pairs as rankings.
     has_one = str(estimator.likelihood) == "luce" or getattr(estimator, "_has_margins", False)
-    space: dict[str, Any] = {} if has_one else {"likelihood": ["probit", "logit"]}
+    first = "auto" if str(estimator.likelihood) == "auto" else "probit"
+    space: dict[str, Any] = {} if has_one else {"likelihood": [first, "logit"]}
     if getattr(estimator, "_ranks_groups", False):
         space["likelihood"].append("plackett-luce")
     # Priors are those of the dynamics, and items have effects.

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from skpref.cli.tasks.base import Outcome
     from skpref.data import Table
 
-_LIKELIHOODS = "probit", "logit"
 _TOP = 10
 _ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
 _PART_WORTHS = {
@@ -143,7 +142,7 @@ def make_task(data: Compared, seed: int = 0) -> Task:
     estimator.set_params(random_state=seed, **data.params)
     space = default_space(estimator)
     if data.has_ties:
-        space["likelihood"] = [*_LIKELIHOODS, *(f"{name}-ties" for name in _LIKELIHOODS)]
+        space["likelihood"] = ["auto", "logit", "logit-ties"]
     space.pop("covariates", None)  # who names covariates wants a ranking without their effects
     if not data.has_sides:
         space.pop("order_effect", None)

@@ -34,7 +34,7 @@ from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.crowd.timeline import Timeline
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities, describe_unknown
-from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, connected_components
+from skpref.gp.pairwise.base import DEFAULT_SETTINGS, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.groups import NamesGroups
 from skpref.gp.pairwise.tasks import TaskClassifier
@@ -46,7 +46,7 @@ from skpref.inference.scale import check_scales
 from skpref.inference.terms.base import Segment
 from skpref.kernels.checks import check_kernel
 from skpref.likelihoods import Likelihood, PairwiseTies
-from skpref.likelihoods.ties import left_of_sides
+from skpref.likelihoods.ties import share_of_left
 from skpref.settings import FactorPrior, Gamma
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class CrowdBase(NamesGroups, TaskClassifier):
         part_worths = self._crowd_config().part_worths
         self.components_ = compared.components()[1] if part_worths else connected_components(compared)
         # The site of a win, or of a loss, has a closed form; that of their mean takes quadrature.
-        apart = as_likelihood(self.likelihood).ties_are_answers or self._is_hierarchical(compared.n_items)
+        apart = self._keeps_ties or self._is_hierarchical(compared.n_items)
         compared = compared.merged(keep_order=self.order_effect, keep_ties=apart)
         data = CrowdData(items.seen_features, users.seen_features, compared)
         if compared.time is not None:
@@ -254,9 +254,13 @@ class CrowdBase(NamesGroups, TaskClassifier):
         small = self.inference != "auto" or float(compared.weight.max(initial=0.0)) <= MAX_WEIGHT
         hierarchical = self._is_hierarchical(compared.n_items) and (small or self._has_tasks)
         hierarchical = isinstance(start, HierarchyWarmStart) or (start is None and hierarchical)
-        own = self._has_own_thresholds(hierarchical=hierarchical)
-        n_own = items.width - items.n_features
-        config = replace(self._crowd_config(), choose_priors=many, own_thresholds=own, n_own=n_own)
+        config = self._crowd_config()
+        config = replace(config, pair=self._config_of_ties(config.pair, comparisons))
+        likelihood = config.pair.likelihood
+        own = hierarchical and isinstance(likelihood, PairwiseTies) and likelihood.learn
+        config = replace(config, choose_priors=many, own_thresholds=own, n_own=items.width - items.n_features)
+        if start is not None and type(self.likelihood_) is not type(likelihood):
+            start = None  # the first ties
         arguments = data, kernels, config, as_generator(self.random_state)
         if hierarchical:
             with limit_blas_threads(compared.n_items):
@@ -270,11 +274,6 @@ class CrowdBase(NamesGroups, TaskClassifier):
         self._users, self._items = users, items
         self._warm_key = self._model_digest(users, items)
         self._set_crowd_attributes(fit)
-
-    def _has_own_thresholds(self, *, hierarchical: bool) -> bool:
-        """Tell whether each user has a threshold of ties."""
-        likelihood = self._crowd_config().pair.likelihood
-        return hierarchical and isinstance(likelihood, PairwiseTies) and likelihood.learn
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
@@ -493,7 +492,7 @@ class CrowdBase(NamesGroups, TaskClassifier):
     def _left_probability(self, X: Any) -> Array:
         if getattr(self, "_thresholds", None) is None:
             return super()._left_probability(X)
-        return left_of_sides(self._answers(X))
+        return share_of_left(self._answers(X))
 
     def _set_factors(self, fit: CrowdFit) -> None:
         """Set scales and means of all factors by number; dropped factors are zero."""

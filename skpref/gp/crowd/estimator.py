@@ -112,16 +112,17 @@ class CrowdGPPL(ShardedCrowd):
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
         leave it out.
-    likelihood : str or Likelihood, default="probit"
-        "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
-        third answer: a difference of utilities below a threshold is answered with a tie. "probit-graded" and
-        "logit-graded": the same with grades, each of which has a threshold. With "ep" and "laplace" each user has a
-        threshold, or scale of thresholds, shrunk towards that of the crowd; it is shrunk more if the user gave few
-        answers or if users differ little. "davidson": the logit with ties after Davidson, of which all users share the
-        weight; give a `PairwiseDavidson` or `PairwiseLogitTies` with ``learn=False`` if it, or the threshold, is known.
-        "margin": the noisy difference itself is observed, in a unit that is learnt. "luce": rows of X are tasks, with
-        the multinomial logit for choices and the model of Plackett and Luce for rankings. Rows that can only be tasks
-        always have it, see `fit`.
+    likelihood : str or Likelihood, default="auto"
+        "auto": "probit-ties" if labels are wins and ties, 0.5, and no shares; otherwise "probit". "probit":
+        Thurstone-Mosteller. "logit": Bradley-Terry. With both, a tie is half of each answer, and tastes look weak.
+        "probit-ties" and "logit-ties": the same with ties as a third answer: a difference of utilities below a
+        threshold is answered with a tie. "probit-graded" and "logit-graded": the same with grades, each of which has a
+        threshold. With "ep" and "laplace" each user has a threshold, or scale of thresholds, shrunk towards that of the
+        crowd; it is shrunk more if the user gave few answers or if users differ little. "davidson": the logit with ties
+        after Davidson, of which all users share the weight; give a `PairwiseDavidson` or `PairwiseLogitTies` with
+        ``learn=False`` if it, or the threshold, is known. "margin": the noisy difference itself is observed, in a unit
+        that is learnt. "luce": rows of X are tasks, with the multinomial logit for choices and the model of Plackett
+        and Luce for rankings. Rows that can only be tasks always have it, see `fit`.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"} or SVI, default="auto"
         How the posterior is computed:
 
@@ -298,7 +299,7 @@ class CrowdGPPL(ShardedCrowd):
         weight: str | int | None = None,
         unknown_user: str = "consensus",
         on_self: Literal["raise", "drop"] = "raise",
-        likelihood: str | Likelihood = "probit",
+        likelihood: str | Likelihood = "auto",
         inference: str | SVI = "auto",
         inducing: int | Inducing | MatrixLike = 300,
         max_iter: int = 200,

@@ -22,7 +22,7 @@ from skpref.gp.entities import describe_unknown, holds_features
 from skpref.gp.pairwise.over_time import UtilityCurves
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items, whole_numbers
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
-from skpref.likelihoods.ties import left_of_sides
+from skpref.likelihoods.ties import share_of_left
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -298,7 +298,7 @@ class CrowdLeaderboards(CrowdBase):
         if getattr(self, "_thresholds", None) is None:
             left_wins = self.likelihood_.predict(*moments)
         else:
-            left_wins = left_of_sides(self._answers_of_users(moments, np.append(users.position, -1)[number]))
+            left_wins = share_of_left(self._answers_of_users(moments, np.append(users.position, -1)[number]))
         predicted = left_wins.reshape(chosen.size, chosen.size)
         return win_matrix(predicted, ids, chosen, self._answers_of(user, groups))
 

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.sharded import ShardedComparisons
 
 LIKELIHOODS = {
+    "auto": PairwiseProbit,  # and with ties `PairwiseProbitTies`
     "luce": Luce,
     "plackett-luce": Luce,
     "probit": PairwiseProbit,
@@ -101,9 +102,10 @@ LIKELIHOODS = {
     "margin": PairwiseMargin,
 }
 OF_CLASSIFIERS = set(LIKELIHOODS) - {"plackett-luce"}
+_NOT_OF_PAIRS = {"auto", "luce", "probit-graded", "logit-graded", "margin"}
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, None],
-    "likelihood": [StrOptions(set(LIKELIHOODS) - {"luce", "probit-graded", "logit-graded", "margin"}), Likelihood],
+    "likelihood": [StrOptions(set(LIKELIHOODS) - _NOT_OF_PAIRS), Likelihood],
     "inference": [StrOptions({"auto", "vb", "svi", "laplace", "linearised"}), SVI],
     "inducing": INDUCING_CONSTRAINTS,
     "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -266,6 +268,17 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
             return replace(config, likelihood=replace(likelihood, step=float(self.classes_.dtype.kind == "i")))
         return replace(config, likelihood=likelihood.from_levels(self.classes_.size))
 
+    @property
+    def _keeps_ties(self) -> bool:
+        """Whether ties stay apart from wins where comparisons are merged."""
+        return self.likelihood == "auto" or as_likelihood(self.likelihood).ties_are_answers
+
+    def _config_of_ties(self, config: PairConfig, c: Comparisons) -> PairConfig:
+        """Return the config in which "auto" is a likelihood with ties if there are some."""
+        if self.likelihood != "auto" or config.inference == "linearised" or not c.has_ties:
+            return config
+        return replace(config, likelihood=PairwiseProbitTies())
+
     def _check_classes(self) -> None:
         """Raise DataError unless `classes_` are two sides, or the grades of the likelihood."""
         n_levels = getattr(self.likelihood_, "n_levels", 2)
@@ -333,7 +346,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
             Comparisons, with the columns of `fit`.
         ties : bool, default=False
             Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"``, ``"logit-ties"`` or
-            ``"davidson"``. With these likelihoods and ``ties=False``, the two probabilities are conditional on no tie.
+            ``"davidson"``, or "auto" and ties in `y`. With ``ties=False`` a tie counts as half of each side.
 
         Returns
         -------

@@ -25,7 +25,6 @@ from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
     OF_CLASSIFIERS,
     SHARED_CONSTRAINTS,
-    as_likelihood,
     connected_components,
     probability_positive,
     utility_moments,
@@ -117,13 +116,14 @@ class GPPLClassifier(MovingClassifier):
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
         leave it out.
-    likelihood : str or Likelihood, default="probit"
-        "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties", "logit-ties": the same with ties as a
-        third answer, see ``predict_proba(ties=True)``. "davidson": the logit with ties after Davidson, in proportion to
-        the geometric mean of the wins. "probit-graded", "logit-graded": the same with grades. "margin": the noisy
-        difference of utilities itself is observed, in a unit that is learnt: points, goals, seconds; see
-        `predict_margin`. "luce": rows of X are tasks. See `fit`. A threshold or weight of ties that is known:
-        ``PairwiseLogitTies(0.5, learn=False)``.
+    likelihood : str or Likelihood, default="auto"
+        "auto": "probit-ties" if labels are wins and ties, 0.5, and no shares; otherwise "probit". "probit":
+        Thurstone-Mosteller. "logit": Bradley-Terry. With both, a tie is half of each answer. "probit-ties",
+        "logit-ties": the same with ties as a third answer, see ``predict_proba(ties=True)``. "davidson": the logit with
+        ties after Davidson, in proportion to the geometric mean of the wins. "probit-graded", "logit-graded": the same
+        with grades. "margin": the noisy difference of utilities itself is observed, in a unit that is learnt: points,
+        goals, seconds; see `predict_margin`. "luce": rows of X are tasks. See `fit`. A threshold or weight of ties that
+        is known: ``PairwiseLogitTies(0.5, learn=False)``.
     inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
         "vb": variational Bayes with full passes, none of which lowers the bound on the evidence. Up to 1,500 item
         effects and inducing points keep their joint posterior. With more, each item effect has its own variance, and
@@ -277,7 +277,7 @@ class GPPLClassifier(MovingClassifier):
         time: str | int | None = None,
         dynamics: str = "auto",
         on_self: Literal["raise", "drop"] = "raise",
-        likelihood: str | Likelihood = "probit",
+        likelihood: str | Likelihood = "auto",
         inference: str | SVI = "auto",
         inducing: int | Inducing | MatrixLike = 300,
         max_iter: int = 200,
@@ -440,18 +440,18 @@ class GPPLClassifier(MovingClassifier):
             self._set_groups(rows.groups, known=True)
             new = self._encode(all_items, rows, self._grades(y), sample_weight)
             old = replace(old, n_items=new.n_items)
-            data, config = self._prepare(all_items, append_comparisons(old, new))
+            data, config, kept = self._prepare(all_items, append_comparisons(old, new))
             self._set_attributes(self._infer_at_times(data, config, is_dated=rows.is_dated, resume=True))
-            self._keep(data.comparisons)
+            self._keep(kept)
         return self
 
     def _fit_comparisons(self, items: Entities, comparisons: Comparisons, *, is_dated: bool) -> None:
         """Fit to comparisons by rows of the vocabulary."""
         if self._columns is not None:
             self._columns.check_varying(comparisons)
-        data, config = self._prepare(items, comparisons)
+        data, config, kept = self._prepare(items, comparisons)
         self._set_attributes(self._infer_at_times(data, config, is_dated=is_dated))
-        self._keep(data.comparisons)
+        self._keep(kept)
 
     def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
         """Return comparisons by rows of the vocabulary."""
@@ -462,17 +462,22 @@ class GPPLClassifier(MovingClassifier):
             left, right = (items.vocabulary.encode(side, "X") for side in (rows.left, rows.right))
         return self._compare(items, left, right, rows, y, sample_weight)
 
-    def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig]:
-        """Return the data of a fit to comparisons by rows of the vocabulary; store which items they compare."""
+    def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig, Comparisons]:
+        """Return the data of a fit to comparisons by rows of the vocabulary, and what is kept of these.
+
+        It stores which items they compare.
+        """
         if self._has_side:
             refuse_one_side(comparisons.y, comparisons.weight)
-        keep_ties = as_likelihood(self.likelihood).ties_are_answers
-        comparisons, seen = comparisons.merged(keep_order=self.order_effect, keep_ties=keep_ties).compact()
+        comparisons, seen = comparisons.merged(keep_order=self.order_effect, keep_ties=self._keeps_ties).compact()
         self._items = items = replace(items, seen=seen)
         self.components_ = connected_components(comparisons)
         self.item_ids_ = items.seen_ids
         config = self._config(offsets=self._has_offsets(), order=self.order_effect)
-        return PairData(items.seen_features, comparisons), config
+        kept, config = comparisons, self._config_of_ties(config, comparisons)
+        if not config.likelihood.ties_are_answers:
+            comparisons = kept.merged(keep_order=self.order_effect)
+        return PairData(items.seen_features, comparisons), config, kept
 
     def _keep(self, comparisons: Comparisons | ComparisonCounts) -> None:
         """Store the results of a fit besides the posterior."""

@@ -26,7 +26,7 @@ from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves,
 from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.gp.pairwise.thresholds import predict_answers
 from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
-from skpref.likelihoods.ties import left_of_sides
+from skpref.likelihoods.ties import share_of_left
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -125,9 +125,9 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             self._form = answers.form
         else:
             comparisons = append_comparisons(old, comparisons)
-        data, config = self._prepare(items, comparisons)
+        data, config, kept = self._prepare(items, comparisons)
         self._set_attributes(self._infer_at_times(data, config, is_dated=tasks.is_dated, resume=old is not None))
-        self._keep(data.comparisons)
+        self._keep(kept)
 
     def _task_moments(
         self, tasks: Tasks, task: IntArray, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None
@@ -171,7 +171,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
     def _earlier(self) -> tuple[MovingPosterior, SkillDynamics] | None:
         """Return the fit whose dynamics stay; None where all its comparisons had one time, which says nothing."""
         moving, dynamics = self.moving_posterior_, self.dynamics_
-        same = type(as_likelihood(self.likelihood)) is type(self.likelihood_)
+        same = self.likelihood == "auto" or type(as_likelihood(self.likelihood)) is type(self.likelihood_)
         held = moving.items.groups
         widths = [] if held is None else held.widths.tolist()
         has_same_groups = self.group_scales_.size == len(self.groups or ()) and widths == [*self._widths]
@@ -289,13 +289,13 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
 
     def _refuse_other_model(self, method: str) -> None:
         """Refuse further comparisons where parameters name another model than the fit."""
-        ties = as_likelihood(self.likelihood).ties_are_answers, self.likelihood_.ties_are_answers
+        same_ties = self.likelihood == "auto" or self._keeps_ties == self.likelihood_.ties_are_answers
         had_teams = getattr(self._comparisons, "left", np.zeros(0)).ndim == 2
         if had_teams != self._has_teams and not self._has_tasks:
             raise DataError(
                 f"left and right must be lists of columns, of teams, in all calls or in none of fit, {method}"
             )
-        if self._has_side != self.posterior_.has_order or ties[0] != ties[1] or not self._same_covariates():
+        if self._has_side != self.posterior_.has_order or not same_ties or not self._same_covariates():
             raise DataError(
                 "covariates, order_effect, or whether the likelihood has ties, differs from the first call; "
                 f"{method} cannot change it. Set it back, or call fit with all comparisons."
@@ -461,7 +461,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         return self._answers_in(self._moments(X), self._levels_in(rows))
 
     def _left_probability(self, X: Any) -> Array:
-        return super()._left_probability(X) if self.tie_thresholds_ is None else left_of_sides(self._answers(X))
+        return super()._left_probability(X) if self.tie_thresholds_ is None else share_of_left(self._answers(X))
 
     def curves(
         self,

@@ -15,7 +15,7 @@ from skpref._sources import refuse_parameters, set_features
 from skpref.data import Comparisons
 from skpref.data.columns import NO_ROWS
 from skpref.data.comparisons import concatenated
-from skpref.data.labels import refuse_one_side
+from skpref.data.labels import are_with_ties, refuse_one_side
 from skpref.data.roles import Roles
 from skpref.data.shards import ComparisonCounts, ShardOptions, check_classes, read_shard, without_repeats
 from skpref.data.stored import check_names
@@ -89,9 +89,9 @@ def numbered(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[Entitie
 
     Returns the items, the numbers of those of each shard, the weight of each item, and its connected component.
     """
-    labels = [summary.labels for summary in summaries if summary.labels is not None]
+    labels = [label for summary in summaries for label in summary.labels]
     if estimator.order_effect and labels:
-        refuse_one_side(np.array(labels).ravel(), np.ones(2 * len(labels)))
+        refuse_one_side(np.array(labels), np.ones(len(labels)))
     ids = [summary.ids for summary in summaries if summary.ids.size]
     if not ids:
         raise DataError(NO_ROWS.format("X", "rows"))
@@ -233,11 +233,12 @@ class ShardedClassifier(ReadsSources, TaskClassifier):
             'in full passes by inference="vb" or "laplace"',
         )
 
-    @property
-    def _needs_all(self) -> bool:
-        """Whether a fit needs all comparisons in one place."""
+    def _needs_all(self, summaries: list[ShardSummary]) -> bool:
+        """Tell whether a fit needs all comparisons in one place."""
         has_covariates = self.covariates is not None and len(self.covariates) > 0
-        return has_covariates or self.time is not None or as_likelihood(self.likelihood).has_parameters
+        labels = [label for summary in summaries for label in summary.labels]
+        learns_ties = self.likelihood == "auto" and are_with_ties(np.unique(labels))
+        return has_covariates or self.time is not None or learns_ties or as_likelihood(self.likelihood).has_parameters
 
     @abstractmethod
     def _fit_comparisons(self, items: Entities, comparisons: Comparisons, *, is_dated: bool) -> None:
@@ -245,12 +246,11 @@ class ShardedClassifier(ReadsSources, TaskClassifier):
 
     def _shard_options(self) -> ShardOptions:
         """Return how the comparisons of a shard are read and merged."""
-        ties = as_likelihood(self.likelihood).ties_are_answers
-        return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=ties)
+        return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=self._keeps_ties)
 
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
         """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
-        if self._needs_all:
+        if self._needs_all(summaries):
             items, number, _, _ = numbered(self, summaries)
             self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
             dated = is_dated(self.time, summaries)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.fit import PairConfig
 
-_OF_CHOICES = {"probit", "logit", "luce"}  # likelihoods that tasks may be given: they have the last one
+_OF_CHOICES = {"auto", "probit", "logit", "luce"}  # likelihoods that tasks may be given: they have the last one
 _MOST_STORED = 5_000_000  # rows that are brought into memory
 _FEW_TASKS = 10  # tasks of which columns of items may share no id by chance
 
@@ -211,7 +211,7 @@ class TaskClassifier(ComparisonClassifier):
             Comparisons or tasks, with the columns of `fit`.
         ties : bool, default=False
             Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"``, ``"logit-ties"`` or
-            ``"davidson"``. With these likelihoods and ``ties=False``, the two probabilities are conditional on no tie.
+            ``"davidson"``, or "auto" and ties in `y`. With ``ties=False`` a tie counts as half of each side.
 
         Returns
         -------

@@ -118,7 +118,7 @@ def test_ties_and_sides_widen_the_search(folder):
     write(folder / "votes.csv", votes_text(ties=True))
     space = comparisons.read(parse(["tune", "votes.csv", *QUICK])).space
     assert space["order_effect"] == [False, True]
-    assert "probit-ties" in space["likelihood"]
+    assert "logit-ties" in space["likelihood"]
     wins = "person,winner,loser\n" + "\n".join(line.rsplit(",", 1)[0] for line in votes_text().splitlines()[1:])
     write(folder / "wins.csv", wins)
     space = comparisons.read(parse(["tune", "wins.csv", *QUICK, "--user", "person"])).space

@@ -179,7 +179,7 @@ def test_predict_has_the_probability_of_a_tie(capsys):
     assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
     for row in json.loads(capsys.readouterr().out):
         assert row["p_left"] + row["p_tie"] + row["p_right"] == pytest.approx(1.0)
-        assert row["probability_left"] == pytest.approx(row["p_left"] / (row["p_left"] + row["p_right"]))
+        assert row["probability_left"] == pytest.approx(row["p_left"] + 0.5 * row["p_tie"])
 
 
 def test_ranks_are_printed_in_elo_points(capsys):

@@ -81,7 +81,7 @@ def test_answers_depend_on_sides_covariates_and_ties():
     assert space["likelihood"] == ["probit", "logit", "probit-ties", "logit-ties"]
     # Without names of the ids, X would have to have two columns.
     assert "covariates" not in default_space(GPPLClassifier(covariates=[2]))
-    assert default_space(GPPLClassifier())["likelihood"] == ["probit", "logit"]
+    assert default_space(GPPLClassifier())["likelihood"] == ["auto", "logit"]
     assert default_space(GPPLClassifier(likelihood="logit-graded"))["likelihood"] == ["probit-graded", "logit-graded"]
 
 
@@ -139,7 +139,7 @@ def test_whole_numbers_by_their_logarithm():
 def test_spaces_print_as_they_would_be_typed():
     space = default_space(GPPLClassifier(Table(np.arange(200.0)[:, None])))
     assert repr(space).splitlines()[:3] == [
-        "{'likelihood': ['probit', 'logit'],",
+        "{'likelihood': ['auto', 'logit'],",
         " 'scale_prior__shape': loguniform(0.5, 20.0),",
         " 'scale_prior__rate': loguniform(0.2, 50.0),",
     ]

@@ -15,7 +15,7 @@ from skpref.gp.crowd import reliability, update_hierarchy
 from skpref.gp.pairwise import thresholds
 from skpref.gp.pairwise.thresholds import TieThresholds, information, predict_answers, threshold_derivatives
 from skpref.likelihoods import PairwiseLogitTies, PairwiseProbitTies
-from skpref.likelihoods.ties import left_of_sides
+from skpref.likelihoods.ties import share_of_left
 from skpref.metrics import answers_log_loss
 
 PLAIN = {"n_factors": 0, "inference": "ep", "likelihood": "logit-ties"}  # without tastes
@@ -81,7 +81,7 @@ def test_equal_thresholds_are_the_shared_likelihood(likelihood):
         assert_allclose(own, wanted, rtol=1e-7, atol=1e-8)
     predicted = predict_answers(likelihood, mu, v, shared.moments(np.full(y.size, -1)))
     assert_allclose(predicted, likelihood.predict_answers(mu, v), atol=1e-9)
-    assert_allclose(left_of_sides(predicted), likelihood.predict(mu, v), atol=1e-9)
+    assert_allclose(share_of_left(predicted), likelihood.predict(mu, v), atol=1e-9)
 
 
 def test_a_tie_of_items_far_apart_keeps_its_digits():
@@ -90,7 +90,7 @@ def test_a_tie_of_items_far_apart_keeps_its_digits():
     )
     assert_allclose(far.value, PairwiseLogitTies(0.5).log_prob([0.5, 0.5], [-60.0, 60.0]), rtol=1e-9)
     assert_allclose(far.first, [1.0, -1.0])
-    assert left_of_sides(np.array([[0.0, 1.0, 0.0]])).tolist() == [0.5]
+    assert share_of_left(np.array([[0.0, 1.0, 0.0]])).tolist() == [0.5]
 
 
 # ------------------------------------------------------------------------------------------------------------- learning
@@ -199,7 +199,7 @@ def test_probabilities_are_of_the_users_own_threshold(fitted):
     assert_allclose(p.sum(axis=1), 1.0)
     assert p[0, 1] > p[2, 1] > p[1, 1]
     sides = model.predict_proba(np.array(rows, dtype=object))
-    assert_allclose(sides[:, 1], p[:, 0] / (p[:, 0] + p[:, 2]))
+    assert_allclose(sides[:, 1], p[:, 0] + 0.5 * p[:, 1])
     wins = model.win_matrix([int(item) for item in pair], user=often)
     assert_allclose(wins.predicted[0, 1], sides[0, 1])
     unseen = model.win_matrix([int(item) for item in pair])

@@ -35,7 +35,7 @@ def test_nu_is_learnt_with_the_utilities(cls):
     assert_allclose(predicted.sum(axis=1), 1.0)
     assert np.abs(predicted - p).mean() < 0.03
     sides = model.predict_proba(X)[:, 1]
-    assert_allclose(sides, predicted[:, 0] / (predicted[:, 0] + predicted[:, 2]), rtol=1e-9)
+    assert_allclose(sides, predicted[:, 0] + 0.5 * predicted[:, 1], rtol=1e-9)
 
 
 def test_it_predicts_answers_of_its_own_kind_better_than_other_ties():

@@ -426,9 +426,9 @@ def test_categories_tie_differently(tmp_path):
     unseen = model.predict_proba(fresh[:5].assign(kind="poetry"), ties=True)
     assert_allclose(unseen.sum(axis=1), 1.0)
     sides = model.predict_proba(fresh, ties=True)
-    assert_allclose(model.predict_proba(fresh)[:, 1], sides[:, 0] / (sides[:, 0] + sides[:, 2]))
+    assert_allclose(model.predict_proba(fresh)[:, 1], sides[:, 0] + 0.5 * sides[:, 1])
     shares = [model.win_matrix(PLAYERS[[7, 0]], groups=kind).predicted[0, 1] for kind in ({"kind": "maths"}, None)]
-    assert shares[0] > shares[1] + 0.01  # fewer wins are by chance where small differences are ties
+    assert 0.5 < shares[0] < shares[1] - 0.1  # a tie is half of each, and there are many
     skpref.save(model, tmp_path / "model")
     assert_allclose(skpref.load(tmp_path / "model").predict_proba(fresh, ties=True), sides, rtol=1e-12)
     later = model.partial_fit(*ties_of(300, (0.3, 0.5, 0.3), seed=2)[:2])
