@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 from scipy.special import expit, ndtr
 
+from skpref._compiled.ordinal import THRESHOLDS, VALUES, expected_levels
 from skpref._math.bands import band
 from skpref._math.quadrature import expectation as gaussian_expectation
 from skpref.exceptions import DataError
@@ -387,12 +388,15 @@ class PairwiseProbitTies(PairwiseTies):
 
     def _tied(self, z: Array, v: Array | None, b: float) -> Array:
         if v is None:
-            return np.stack(_tie_derivatives(z, b))
-        value, first, second = gaussian_expectation(lambda at: _tie_derivatives(at, b), z, v)
-        return np.stack([value, first, 0.5 * second])
+            terms = band(-z, 2.0 * b)
+            return np.stack([terms.value, terms.mean, terms.bend])
+        out = expected_levels(VALUES, *_middle_level(z, v, b))
+        out[2] *= 0.5
+        return out
 
     def _tied_by_threshold(self, mu: Array, v: Array, b: float) -> Array:
-        return np.stack(gaussian_expectation(lambda at: _threshold_derivatives(at, b), mu, v))
+        value, _, upper, lower, *_, by_upper, by_lower, both = expected_levels(THRESHOLDS, *_middle_level(mu, v, b))
+        return np.stack([value, upper + lower, -(by_upper + by_lower + 2.0 * both), by_upper - by_lower])
 
     def _tie_probability(self, mu: Array, v: Array, b: float) -> Array:
         width, distance = np.sqrt(1.0 + v), np.abs(mu)
@@ -472,15 +476,6 @@ def share_of_left(answers: Array) -> Array:
     return left / (left + right)  # exactly 1/2 where both are equal
 
 
-def _tie_derivatives(z: Array, b: float) -> Triple:
-    """Return log p(tie) and its first two derivatives in z."""
-    terms = band(-z, 2.0 * b)
-    return terms.value, terms.mean, terms.bend
-
-
-def _threshold_derivatives(z: Array, b: float) -> tuple[Array, ...]:
-    """Return log p(tie), its first two derivatives in b, and its mixed one in b and z."""
-    terms = band(-z, 2.0 * b)
-    first = terms.at_upper + terms.at_lower
-    second = terms.bend - 4.0 * terms.at_upper * terms.at_lower
-    return terms.value, first, second, terms.at_upper * terms.to_upper - terms.at_lower * terms.to_lower
+def _middle_level(mu: Array, v: Array, b: float) -> tuple[IntArray, Array, Array, Array, float]:
+    """Return ties as the middle one of three levels of z ~ N(mu, v)."""
+    return np.ones(mu.size, dtype=np.int64), mu, v, np.array([-b, b]), 1.0
