@@ -44,8 +44,7 @@ UNSEEN_USER = -1
 
 def estimator(task: CrowdTask, split: CrowdSplit, params: dict[str, Any]) -> CrowdGPPL:
     """CrowdGPPL for a task, not fitted."""
-    likelihood = "probit-ties" if np.any(split.train.y == 0.5) else "probit"
-    defaults = {"likelihood": likelihood, "order_effect": task.order_effect, "random_state": 0}
+    defaults = {"order_effect": task.order_effect, "random_state": 0}
     return CrowdGPPL(
         Table(task.features) if task.features.shape[1] else None,
         None if task.user_features is None else Table(task.user_features),
@@ -72,7 +71,15 @@ def consensus_probability(model: CrowdGPPL, split: CrowdSplit) -> FloatArray:
     asked = split.consensus
     if split.aggregated:
         return model.predict_preference(asked.pairs)
-    return model.predict_proba(asked._replace(user=np.full_like(asked.user, UNSEEN_USER)).triples)[:, 1]
+    return left_probability(model, asked._replace(user=np.full_like(asked.user, UNSEEN_USER)).triples)
+
+
+def left_probability(model: CrowdGPPL, X: IntArray) -> FloatArray:
+    """P(left), given that there is no tie, since the scores leave ties out."""
+    if not model.likelihood_.ties_are_answers:
+        return model.predict_proba(X)[:, 1]
+    left, _, right = model.predict_proba(X, ties=True).T
+    return left / (left + right)
 
 
 def fit_predict(task: CrowdTask, split: CrowdSplit, params: dict[str, Any]) -> CrowdPrediction:
@@ -100,7 +107,7 @@ def fit_predict(task: CrowdTask, split: CrowdSplit, params: dict[str, Any]) -> C
     alive = int(np.sum(model.factor_scales_ > 0.01 * max(model.factor_scales_.max(initial=0.0), 1e-300)))
     return CrowdPrediction(
         consensus=consensus_probability(model, split),
-        personal=model.predict_proba(split.personal.triples)[:, 1],
+        personal=left_probability(model, split.personal.triples),
         utilities=utilities,
         personal_utilities=own,
         cpu_seconds=seconds,
@@ -159,7 +166,7 @@ def fold_case(params: dict[str, Any]) -> None:
     cost = timed_fit(model, split.train.triples, split.train.y)
     said = CrowdPrediction(
         consensus_probability(model, split),
-        model.predict_proba(split.personal.triples)[:, 1],
+        left_probability(model, split.personal.triples),
         model.utility(),
         model.utility(users=np.array([r.user for r in split.ranked])),
         0.0,
