@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 UNSEEN_USER = -1
 
 
-def estimator(task: CrowdTask, split: CrowdSplit, params: dict[str, Any]) -> CrowdGPPL:
+def estimator(task: CrowdTask, params: dict[str, Any]) -> CrowdGPPL:
     """CrowdGPPL for a task, not fitted."""
     defaults = {"order_effect": task.order_effect, "random_state": 0}
     return CrowdGPPL(
@@ -58,7 +58,7 @@ def fit(task: CrowdTask, split: CrowdSplit, params: dict[str, Any]) -> CrowdGPPL
     if params.pop("kernels", "default") == "by kind":
         chosen = gppl_by_kind(task, split.train)
         params = {"kernel": chosen.kernel_, "inducing": chosen.inducing} | params
-    model = estimator(task, split, params)
+    model = estimator(task, params)
     with warnings.catch_warnings():
         # Topics are never compared with each other: the features join them, as they are to.
         warnings.simplefilter("ignore", DataWarning)
@@ -162,7 +162,7 @@ def fold_case(params: dict[str, Any]) -> None:
     """One fold of ukpconvarg-unseen with 5 factors and M = 100 (the authors' code: 36 s CPU, 6.9 GB)."""
     task = load("ukpconvarg-unseen", [0])
     split = task.splits[0]
-    model = estimator(task, split, {"n_factors": 5, "inducing": 100} | params)
+    model = estimator(task, {"n_factors": 5, "inducing": 100} | params)
     cost = timed_fit(model, split.train.triples, split.train.y)
     said = CrowdPrediction(
         consensus_probability(model, split),
