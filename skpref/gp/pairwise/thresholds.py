@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy.special import logsumexp
 
 from skpref._checks import check_arrays, check_positive, check_types
 from skpref._math.quadrature import gauss_hermite
@@ -40,6 +39,7 @@ _PRIOR = np.gradient(_SPREADS) / (1.0 + (_SPREADS / _TYPICAL_SPREAD) ** 2)
 # normal distribution, .78 to .89 (.79 to .92). Widths of 5, and shares of .08 and .15, are level.
 _WIDTHS, _SHARES = np.array([1.0, 4.0]), np.array([0.8, 0.2])
 _CENTRINGS = 3  # steps of the centre, as the kinds of users depend on it
+_HOPELESS = 50.0  # nats behind the best after which a standard deviation is not looked at any more
 _CENTRE, _CENTRE_PRECISION = -1.0, 0.25  # prior of the centre, for answers without ties or of nothing else
 _LEAST = 1e-6  # least information about a log threshold
 _STEP = 1.0  # largest change of a log threshold at a time
@@ -71,7 +71,7 @@ def _weigh_kinds(pull: Array, known: Array, centres: Array, spreads: Array) -> _
     wider = 1.0 + squared * known
     misfit = (pull - known * centres[:, None, None]) ** 2 / known / wider
     log_joint = np.log(_SHARES)[:, None] - 0.5 * (np.log(wider) + misfit)
-    evidence = logsumexp(log_joint, axis=1)
+    evidence = np.logaddexp.reduce(log_joint, axis=1)
     return _Kinds(evidence, np.exp(log_joint - evidence[:, None]), squared, wider)
 
 
@@ -141,6 +141,9 @@ class TieThresholds:
         centres, doubt, log_p = np.full(spreads.size, self.centre), np.zeros(spreads.size), np.zeros(spreads.size)
         kinds = _weigh_kinds(pull, known, centres, spreads)
         for _ in range(_CENTRINGS if learn_prior else 0):
+            total = log_p + kinds.evidence.sum(axis=1)
+            near = total >= (total.max() - _HOPELESS if doubt.all() else -np.inf)  # once there are centres of their own
+            spreads, prior, kinds = spreads[near], prior[near], _Kinds(*(part[near] for part in kinds))
             share = kinds.probability / kinds.wider
             doubt = 1.0 / (_CENTRE_PRECISION + (share * known).sum(axis=(1, 2)))
             centres = doubt * (_CENTRE_PRECISION * _CENTRE + (share * pull).sum(axis=(1, 2)))
