@@ -10,9 +10,11 @@ import os
 import re
 import sys
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from skpref._text import is_number, lacks_number, printable, with_point
@@ -20,9 +22,6 @@ from skpref.cli.options import Text
 from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
     from skpref.data.columns import Columns
 
 _DELIMITERS = ",", ";", "\t", "::", "|"

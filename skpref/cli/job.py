@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Mapping
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,27 +20,20 @@ from skpref._version import __version__
 from skpref.cli.files import naming
 from skpref.cli.output import check_no_source
 from skpref.cli.report import plain_settings, write_trials
-from skpref.cli.tasks.base import Outcome, Rows, SearchResult, fitted
+from skpref.cli.tasks.base import Outcome, Rows, SearchResult, Task, fitted
 from skpref.exceptions import DataError, TrackingWarning
 from skpref.persistence import save_with_columns
 from skpref.search import LogInteger, OptunaSearch
 from skpref.search.default_spaces import Distributions, limits
 from skpref.search.evaluation import record_of
-from skpref.search.loop import require_optuna
+from skpref.search.loop import Settings, require_optuna
 from skpref.search.sampler import SurrogateSampler
 from skpref.search.sharing import has_ended
-from skpref.tracking.callback import track
+from skpref.tracking.callback import TrackedRun, track
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
     from skpref.cli.options import Tune
-    from skpref.cli.tasks.base import Task
     from skpref.cli.tasks.figures import Figures
-    from skpref.search.loop import Settings
-    from skpref.tracking.callback import TrackedRun
 
 
 class Job:

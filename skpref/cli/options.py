@@ -7,17 +7,15 @@ import ast
 import inspect
 import sys
 from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from skpref._text import nearest
 from skpref._version import __version__
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 MODELS = {  # with a few words for --help
     "gppl": "comparisons: one utility for each item",

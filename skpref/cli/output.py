@@ -6,15 +6,13 @@ import csv
 import os
 import secrets
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from skpref.cli.files import is_formula, naming
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 
 @contextmanager

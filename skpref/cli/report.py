@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +16,6 @@ from skpref.cli.files import counted
 from skpref.cli.output import check_no_source, write_columns, write_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from skpref.cli.tasks.base import Outcome, SearchResult
     from skpref.search.loop import TrialRecord
 

@@ -6,13 +6,14 @@ import importlib.util
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skpref._estimator import last_step
 from skpref._text import nearest
 from skpref.cli.files import naming
 from skpref.cli.job import Job
-from skpref.cli.options import PAIRS, flag_of
+from skpref.cli.options import PAIRS, Demo, Fit, Tune, flag_of
 from skpref.cli.output import check_file, check_folder, write_columns
 from skpref.cli.report import print_json, report, say, summary, write_files
 from skpref.cli.tasks import comparisons, rows
@@ -21,9 +22,6 @@ from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.persistence import save_with_columns
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from skpref.cli.options import Demo, Fit, Tune
     from skpref.cli.tasks.base import Outcome, Task
     from skpref.tracking.callback import TrackedRun
 

@@ -5,22 +5,17 @@ from __future__ import annotations
 import inspect
 import threading
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skpref._sources import call_on_part, is_collection
+from skpref._sources import SourceRows, call_on_part, is_collection
 from skpref.dask.shards import OnDask, released_on_failure
 from skpref.data.shards import with_shared_ids
 from skpref.exceptions import DataError, MissingExtraError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from skpref._sources import SourceRows
 
 __all__ = ["DaskSource", "answered_lazily", "computed"]
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils import column_or_1d
 
 from skpref._text import number
+from skpref._typing import AnyArray, Array
 from skpref._validation import are_missing, as_array, assert_all_finite, refuse_collection
 from skpref._warn import warn
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from skpref._typing import AnyArray, Array
 
 WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
 # Verdicts of judges of language models.

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from skpref._typing import AnyArray, Array, BoolArray, IntArray
 from skpref._validation import check_structure, refuse_dates
-from skpref.data.ids import as_ids, mixed, objects, read_only, shorten
+from skpref.data.ids import IdColumn, as_ids, mixed, objects, read_only, shorten
 from skpref.data.levels import check_labels, check_order, encode_levels, stated_order
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from skpref._typing import AnyArray, Array, BoolArray, IntArray
-    from skpref.data.ids import IdColumn
 
 Duplicates = Literal["error", "mean", "last"]
 _MAX_LEVELS = 1000

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skpref._text import nearest
+from skpref._typing import AnyArray
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError, MissingExtraError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from skpref._typing import AnyArray
 
 _BATCH_ROWS = 1_000_000  # of a table, of which reading takes 400 MB
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skpref._text import is_number, lacks_number
+from skpref._typing import Array
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skpref._typing import Array
     from skpref.data.columns import Columns
 
 _YEAR = 365.25 * 86_400e6  # microseconds

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
 from skpref._text import is_number, lacks_number, number, other_side, plain
+from skpref._typing import Array, IntArray
 from skpref._warn import warn
-from skpref.data.columns import DROP, TRUTH
-from skpref.data.ids import Vocabulary, shorten
+from skpref.data.columns import DROP, TRUTH, Columns
+from skpref.data.ids import IdColumn, Vocabulary, shorten
 from skpref.data.labels import GRADES, verdict
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skpref._typing import Array, IntArray
-    from skpref.data.columns import Columns
-    from skpref.data.ids import IdColumn
 
 _BOTH = "both bad", "both-bad", "bothbad", "tie bothbad", "tie both bad", "both good"
 _HALVES = "1/2-1/2", "½-½", "½"

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
+
+from skpref._typing import Array, Features, IntArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array, Features, IntArray
     from skpref.factorization.machine.model import Machine
     from skpref.factorization.machine.posterior import FMPosterior
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from skpref.factorization.max_margin.posterior import level_probabilities
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skpref._typing import Array, IntArray
-    from skpref.factorization.max_margin.posterior import M3FPosterior
+from skpref._typing import Array, IntArray
+from skpref.factorization.max_margin.posterior import M3FPosterior, level_probabilities
 
 _DRAWS: Final = 400  # draws over all kept samples
 _SWEEPS: Final = 30  # sweeps of each draw, from the prior

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy, deepcopy
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import last_step
+from skpref._typing import Array, Features, IntArray
 from skpref._validation import check_array
 from skpref.data import OneHotDesign, Vocabulary, as_ids
 from skpref.data.columns import read_ids
@@ -21,6 +23,7 @@ from skpref.data.ids import shorten
 from skpref.data.levels import numbers_of_levels
 from skpref.elicitation._beliefs import (
     Z_90,
+    Belief,
     Estimates,
     belief_of,
     conditioned_belief,
@@ -39,14 +42,7 @@ from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.factorization.max_margin.posterior import IPM3FPosterior
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
-from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseMargin, PairwiseTies
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skpref._typing import Array, Features, IntArray
-    from skpref.elicitation._beliefs import Belief
-    from skpref.likelihoods import Likelihood
+from skpref.likelihoods import Gaussian, Likelihood, OrdinalProbit, PairwiseMargin, PairwiseTies
 
 _MAX_PAIRS: Final = 2000
 _MAX_COVARIANCES: Final = 5000  # candidates with a covariance matrix: 0.2 GB

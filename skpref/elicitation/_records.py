@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from skpref.data.ids import shorten
-from skpref.elicitation._strategies import STRATEGIES
+from skpref.elicitation._strategies import STRATEGIES, Strategy
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    import os
-
-    from skpref.elicitation._strategies import Strategy
 
 _FORMAT: Final = "skpref session 1"
 _LARGEST: Final = 1 << 28  # bytes of a file that is read

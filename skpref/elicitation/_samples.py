@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import entr
 
 from skpref._math.linalg import product
+from skpref._typing import Array, IntArray
 from skpref.elicitation._beliefs import Belief
-from skpref.factorization.max_margin.posterior import level_probabilities
-
-if TYPE_CHECKING:
-    from skpref._typing import Array, IntArray
-    from skpref.factorization.max_margin.posterior import M3FPosterior
+from skpref.factorization.max_margin.posterior import M3FPosterior, level_probabilities
 
 _MAX_USERS: Final = 400  # trained users, over all samples, that stand for an unseen one
 _MAX_HELD: Final = 1 << 22  # probabilities that are held at once

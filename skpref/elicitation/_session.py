@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from copy import copy
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skpref._math.random import as_generator
-from skpref.elicitation._people import person_of
+from skpref._typing import IntArray, MatrixLike, RandomState
+from skpref.elicitation._people import Person, person_of
 from skpref.elicitation._records import SessionRecord
-from skpref.elicitation._strategies import check_number, check_strategy, choose
+from skpref.elicitation._strategies import Strategy, check_number, check_strategy, choose
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    import os
-
-    from numpy.typing import ArrayLike
-
-    from skpref._typing import IntArray, MatrixLike, RandomState
     from skpref.elicitation._beliefs import Belief, Estimates
-    from skpref.elicitation._people import Person
-    from skpref.elicitation._strategies import Strategy
 
 
 def select(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from skpref._typing import Array, IntArray
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from skpref._typing import Array, IntArray
     from skpref.elicitation._beliefs import Belief
 
 Strategy: TypeAlias = Literal["random", "mean", "variance", "information", "determinant"]

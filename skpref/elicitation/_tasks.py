@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from scipy.special import entr, softmax
 
+from skpref._typing import Array
 from skpref.data.ids import shorten
 from skpref.elicitation._beliefs import Belief, Estimates, ignore_missing_names
 from skpref.exceptions import DataError
@@ -16,9 +18,6 @@ from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.entities import Items
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skpref._typing import Array
     from skpref.gp.pairwise import GPPLClassifier
 
 _N_DRAWS: Final = 1000

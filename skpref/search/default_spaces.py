@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,6 @@ from skpref.exceptions import DataError
 from skpref.settings import Fixed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from skpref.search.loop import Settings
 
 _NOWHERE = object()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,15 +18,12 @@ from sklearn.utils.validation import _check_method_params
 from skpref._callbacks import notify
 from skpref.exceptions import DataError
 from skpref.search.figures import figures_of
-from skpref.search.loop import Step, TrialRecord
+from skpref.search.loop import Report, Settings, Step, TrialRecord
 from skpref.search.sampler import ERROR
 from skpref.search.sharing import has_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from skpref._events import Iteration
-    from skpref.search.loop import Report, Settings
 
 PARTS = 4  # parts of a fit; the pruner looks after the first one
 _FOLD = "skpref:fold{}"  # attribute of a trial in a study: what came out of one fold

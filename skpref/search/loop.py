@@ -8,21 +8,17 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from skpref.exceptions import DataError, MissingExtraError
 from skpref.search.sampler import ERROR, SurrogateSampler
 from skpref.search.sharing import Queue, is_of_storage, locked, marked, opened, readable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 Settings = dict[str, Any]
 

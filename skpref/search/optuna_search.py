@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import joblib
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import FitFailedWarning
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -26,18 +28,9 @@ from skpref._warn import warn
 from skpref.exceptions import DataError
 from skpref.search.default_spaces import Distributions, check_distributions, check_names, default_space
 from skpref.search.evaluation import PARTS, Evaluation, Folds, Gathered, Row, blank, error_line, rows_of
-from skpref.search.loop import Work, enqueue_first, open_study, require_optuna, run_trials
+from skpref.search.loop import TrialRecord, Work, enqueue_first, open_study, require_optuna, run_trials
 from skpref.search.pruner import RacingPruner
 from skpref.search.sharing import has_ended, locked, readable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-    from sklearn.model_selection import BaseCrossValidator
-
-    from skpref.search.loop import TrialRecord
 
 _KEY = "skpref:key"  # attribute of a study: digest of estimator and data
 

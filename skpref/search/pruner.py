@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
-if TYPE_CHECKING:
-    from skpref._typing import Array, BoolArray
+from skpref._typing import Array, BoolArray
 
 # Chance of pruning, at one step, a trial that would have ended level with the best: after a fold, and inside a fit,
 # whose end is further away than other steps suggest.

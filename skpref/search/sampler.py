@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
@@ -19,13 +20,9 @@ from scipy.special import erfcx, ndtr
 from scipy.stats import qmc
 
 from skpref._math import linalg
+from skpref._typing import Array, BoolArray
 from skpref.inference.hyper import maximise
 from skpref.search.pruner import LARGE, compare_with_best, sign_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from skpref._typing import Array, BoolArray
 
 ERROR: Final = "skpref:error"  # attribute of a trial whose fit raised
 _ENDED: Final = ("COMPLETE", "PRUNED")

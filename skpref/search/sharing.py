@@ -10,18 +10,16 @@ import re
 import socket
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from skpref.exceptions import DataError
 from skpref.search.sampler import ERROR
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 Opened = TypeVar("Opened")
 

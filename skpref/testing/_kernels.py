@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,13 +10,11 @@ from scipy import sparse
 from sklearn.base import clone
 
 from skpref import kernels
+from skpref._typing import Array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sklearn.gaussian_process.kernels import Kernel
 
-    from skpref._typing import Array
 
 __all__ = ["check_kernel"]
 

@@ -11,15 +11,13 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from skpref.exceptions import MissingExtraError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
 DEFAULT_ROOT = Path("mlruns")

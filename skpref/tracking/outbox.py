@@ -7,6 +7,7 @@ import re
 import tempfile
 import time
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,6 @@ from skpref.tracking.client import LOCK, Client, first_line, hold_interrupts, re
 from skpref.tracking.spool import Spool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     Point = tuple[str, float, int, int]  # name, value, time in milliseconds since 1970, step
 
 _CALL_POINTS = 1000  # metrics in one call: MLflow's limit

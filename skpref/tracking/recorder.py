@@ -7,6 +7,7 @@ import functools
 import math
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +22,6 @@ from skpref.tracking.model import example_rows, save_model
 from skpref.tracking.outbox import unix_milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from skpref._events import Iteration
     from skpref.tracking.mlflow import Tracker
 

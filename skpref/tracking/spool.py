@@ -8,14 +8,12 @@ import shutil
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skpref.tracking.client import DEFAULT_ROOT, Client, first_line, store_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["Synced", "sync"]
 

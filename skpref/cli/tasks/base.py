@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,9 @@ from sklearn.model_selection import (
 )
 
 from skpref._estimator import digest
+from skpref._typing import AnyArray, Array, IntArray
 from skpref.cli.files import counted, read_sheet
-from skpref.cli.options import Tune, flag_of
+from skpref.cli.options import Data, Tune, flag_of
 from skpref.data.records import make_frame
 from skpref.data.roles import weights_of
 from skpref.data.times import read_times
@@ -29,10 +31,6 @@ from skpref.exceptions import DataError
 from skpref.search import WithinUserKFold, WithinUserShuffleSplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skpref._typing import AnyArray, Array, IntArray
-    from skpref.cli.options import Data
     from skpref.cli.tasks.figures import Figures, Report
     from skpref.data.columns import Columns
     from skpref.search.loop import Settings, TrialRecord

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from skpref._typing import AnyArray, Array, BoolArray
 from skpref.cli import rankings
 from skpref.cli.files import counted
 from skpref.cli.output import write_columns
 from skpref.cli.report import titled_table
-from skpref.cli.tasks.base import Rows, Task
+from skpref.cli.tasks.base import Outcome, Rows, Task
 from skpref.cli.tasks.figures import Figures, Files, Report, calibration_text, score_chances
 from skpref.data.records import columns_of_report
 from skpref.data.roles import Roles
@@ -23,10 +25,6 @@ from skpref.metrics import choice_log_loss
 from skpref.search import default_space
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skpref._typing import AnyArray, Array, BoolArray
-    from skpref.cli.tasks.base import Outcome
     from skpref.data import Table
 
 _LIKELIHOODS = "probit", "logit"

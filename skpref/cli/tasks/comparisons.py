@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from skpref._typing import AnyArray, Array
 from skpref.cli.files import USERS, complete_rows, read_sheet, say_left_out, say_note
 from skpref.cli.ids import read_table, unknown_id
-from skpref.cli.options import Text
+from skpref.cli.options import Data, Text
 from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_splits
 from skpref.cli.tasks.compared import Compared, make_task
 from skpref.cli.tasks.layouts import (
@@ -33,10 +35,6 @@ from skpref.data.times import to_cells
 from skpref.gp.entities import as_team, players_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from skpref._typing import AnyArray, Array
-    from skpref.cli.options import Data
     from skpref.data.columns import Columns
 
 _USERS_FILE = (

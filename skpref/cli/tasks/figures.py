@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from skpref._typing import AnyArray, Array
 from skpref.cli.report import SHOWN, table, titled_table
 from skpref.metrics import Calibration, answers_log_loss, calibration, cross_entropy, pair_accuracy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from skpref._typing import AnyArray, Array
     from skpref.cli.tasks.base import Outcome, Rows
 
 Files = dict[str, "Callable[[Path], None]"]  # by name: what writes the file

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skpref._text import is_number, other_side, plain
+from skpref._typing import AnyArray, Array
 from skpref.cli.files import RATINGS, USERS, counted, say_note
 from skpref.cli.ids import read_levels
-from skpref.cli.options import flag_of
+from skpref.cli.options import Data, Predict, flag_of
 from skpref.cli.tasks.base import require_asked
 from skpref.data.choices import TASK, long_table
-from skpref.data.columns import WHOLE_NUMBER, listed
+from skpref.data.columns import WHOLE_NUMBER, Columns, listed
 from skpref.data.labels import is_of_one_side
 from skpref.data.roles import Roles
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from skpref._typing import AnyArray, Array
-    from skpref.cli.options import Data, Predict
-    from skpref.data.columns import Columns
 
 _COLUMNS = (
     "A file of comparisons has the columns left, right and label; or model_a, model_b and winner; or winner and loser; "

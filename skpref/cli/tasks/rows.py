@@ -11,11 +11,12 @@ from scipy import ndimage
 from sklearn.pipeline import Pipeline
 
 from skpref._text import is_number, lacks_number
+from skpref._typing import AnyArray, Array, IntArray
 from skpref.cli.files import RATINGS, USERS, complete_rows, counted
 from skpref.cli.ids import refuse_repeated
 from skpref.cli.output import write_csv
 from skpref.cli.report import cut, titled_table
-from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_splits, read_weights, require_asked
+from skpref.cli.tasks.base import Outcome, Rows, Task, check_size, read_data, read_splits, read_weights, require_asked
 from skpref.cli.tasks.figures import ChanceReport, Figures, Files, LevelReport, Report, score_levels
 from skpref.cli.tasks.layouts import item_columns, notes_on_columns, say_doubts
 from skpref.data import OneHotDesign, Ratings, Vocabulary
@@ -33,9 +34,7 @@ from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 from skpref.search import default_space
 
 if TYPE_CHECKING:
-    from skpref._typing import AnyArray, Array, IntArray
     from skpref.cli.options import Data
-    from skpref.cli.tasks.base import Outcome
     from skpref.data.columns import Columns
 
 # A model is a line: its estimator, and what its labels are.
