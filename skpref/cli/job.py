@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +24,9 @@ from skpref.exceptions import DataError, TrackingWarning
 from skpref.persistence import save_with_columns
 from skpref.search import LogInteger, OptunaSearch
 from skpref.search.default_spaces import Distributions, limits
-from skpref.search.evaluation import record_of
+from skpref.search.evaluation import records_of
 from skpref.search.loop import Settings, require_optuna
 from skpref.search.sampler import SurrogateSampler
-from skpref.search.sharing import has_ended
 from skpref.tracking.callback import TrackedRun, track
 
 if TYPE_CHECKING:
@@ -91,11 +89,8 @@ class Job:
             except DataError as error:
                 raise DataError(str(error).partition("; error_score=")[0]) from error
         study = getattr(search, "study_", None)
-        trials = [] if study is None else list(filter(has_ended, study.get_trials(deepcopy=False)))
-        suggest = Distributions(space).suggest  # trials have places in lists, where values are no primitives
-        fixed = require_optuna().trial.FixedTrial
-        records = [replace(record_of(t, n), settings=suggest(fixed(t.params))) for n, t in enumerate(trials)]
-        return SearchResult(records, interrupted)
+        trials = [] if study is None else records_of(study, Distributions(space), search.n_splits_)
+        return SearchResult(trials, interrupted)
 
     def study_name(self, space: dict[str, Any], start: dict[str, Any]) -> str:
         """Return a name that changes with everything that trials depend on."""

@@ -33,7 +33,8 @@ from skpref.search import WithinUserKFold, WithinUserShuffleSplit
 if TYPE_CHECKING:
     from skpref.cli.tasks.figures import Figures, Report
     from skpref.data.columns import Columns
-    from skpref.search.loop import Settings, TrialRecord
+    from skpref.search.evaluation import TrialRecord
+    from skpref.search.loop import Settings
 
 _FEWEST_GROUPS = 5  # so that a fifth of them can be held out
 _FEWEST_ROWS = 10  # below which a hold-out says nothing
@@ -85,7 +86,7 @@ class SearchResult:
     @property
     def best(self) -> TrialRecord:
         """The complete trial with the lowest loss."""
-        return min((trial for trial in self.trials if trial.state == "complete"), key=lambda trial: trial.score)
+        return min((trial for trial in self.trials if trial.state == "complete"), key=lambda trial: -trial.score)
 
 
 @dataclass(frozen=True, eq=False)
