@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from skpref.inference.shards import put_together, realigned, taken_apart
 
-__all__ = ["OnDask", "Parcel", "released_on_failure"]
-
 _SMALL = 50_000  # bytes that are sent eight times sooner than they are fetched once
 _AT_ONCE = 16  # results that are on their way to the client at a time
 _NO_WARNING = {"distributed.admin.large-graph-warning-threshold": "100 GB"}  # states and vocabularies must travel

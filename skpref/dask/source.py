@@ -17,8 +17,6 @@ from skpref.dask.shards import OnDask, released_on_failure
 from skpref.data.shards import with_shared_ids
 from skpref.exceptions import DataError, MissingExtraError
 
-__all__ = ["DaskSource", "answered_lazily", "computed"]
-
 # Until Python 3.12 a cached_property holds a lock of its class while it is computed, and those of Dask's frames compute
 # each other: two threads that read frames may wait for each other for ever (python/cpython#87634).
 _COLLECTIONS: Final = threading.RLock()

@@ -120,19 +120,16 @@ def open_study(
     options = {"direction": direction, "sampler": sampler, "pruner": pruner or optuna.pruners.NopPruner()}
 
     def create() -> Any:
-        text = os.fspath(storage) if isinstance(storage, str | os.PathLike) else None
-        place = storage if text is None or "://" in text else _open_journal(optuna, text)
+        place = storage
+        if is_address and "://" not in (path := os.fspath(storage)):
+            _mend_journal(Path(path), optuna.storages.journal.JournalFileSymlinkLock(path))
+            place = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(path))
         return optuna.create_study(storage=place, study_name=name, load_if_exists=name is not None, **options)
 
     hint = "a storage is a file, or the address of a database such as postgresql+psycopg://user@host/name"
     is_address = isinstance(storage, str | os.PathLike)
     with quietly(), readable(storage, "cannot be used", hint, every=is_address), locked("" if is_address else None):
         return opened(create)
-
-
-def _open_journal(optuna: Any, path: str) -> Any:
-    _mend_journal(Path(path), optuna.storages.journal.JournalFileSymlinkLock(path))
-    return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(path))
 
 
 def _mend_journal(path: Path, lock: Any) -> None:
@@ -155,11 +152,10 @@ def _mend_journal(path: Path, lock: Any) -> None:
             lock.release()
 
 
-def enqueue_first(study: Any, space: Any, n_trials: int | None, lock: str | None) -> int | None:
+def enqueue_first(study: Any, space: Any, n_trials: int | None, lock: str | None) -> None:
     """Let a new study begin with the default settings; all settings are tried once where they are few."""
     points = space.points(n_trials) if n_trials is not None else []
     is_new = not study.get_trials(deepcopy=False)
     with quietly():
         for settings in points or ([space.default()] if is_new else []):
             study.enqueue_trial(space.encoded(settings), user_attrs=marked(lock), skip_if_exists=not is_new)
-    return len(points) or None

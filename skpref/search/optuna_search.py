@@ -409,15 +409,8 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         seed = None if self.random_state is None else int(random_state.randint(np.iinfo(np.int32).max))
         pruner = RacingPruner(PARTS) if self.pruner == "racing" else self.pruner
         timed = self.n_trials is None and self.timeout is not None
-        study = open_study(
-            name,
-            storage=self.storage,
-            sampler=self.sampler,
-            pruner=pruner,
-            seed=seed,
-            direction="maximize",
-            per_second=timed,
-        )
+        more: dict[str, Any] = {"seed": seed, "direction": "maximize", "per_second": timed}
+        study = open_study(name, storage=self.storage, sampler=self.sampler, pruner=pruner, **more)
         # Trials that were added to a study by hand are taken to be of this estimator and these data.
         if study.user_attrs.get(_KEY, key) != key:
             msg = f"the study {name!r} in storage={self.storage!r} is of another estimator or other data;"

@@ -157,13 +157,15 @@ class Queue:
 
     def _put_back_dead(self) -> None:
         """Put back trials of processes that were killed, and trials of this process that nothing runs."""
+        from optuna.exceptions import UpdateFinishedTrialError
+
         if self.lock is None:
             return
         for trial in self.study.get_trials(deepcopy=False, states=(_state("RUNNING"),)):
             process = trial.user_attrs.get(_PROCESS)
             is_left = process == current_process() and (self.lock, trial.number) not in _HERE
             if is_left or (process is not None and _is_gone(process)):
-                with suppress(_finished_error()):  # on another machine
+                with suppress(UpdateFinishedTrialError):  # on another machine
                     self.put_back(trial)
 
     def _counts(self) -> tuple[int, int]:
@@ -188,12 +190,6 @@ def _state(name: str) -> Any:
     from optuna.trial import TrialState
 
     return TrialState[name]
-
-
-def _finished_error() -> type[Exception]:
-    from optuna.exceptions import UpdateFinishedTrialError
-
-    return UpdateFinishedTrialError
 
 
 # ------------------------------------------------------------------------------------------------------------ processes

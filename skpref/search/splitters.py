@@ -19,8 +19,6 @@ from skpref.data.ids import shorten
 from skpref.data.times import as_duration, as_times, read_times
 from skpref.exceptions import DataError
 
-__all__ = ["TimeBlocks", "WithinUserKFold", "WithinUserShuffleSplit"]
-
 
 class _WithinUserSplitter(BaseCrossValidator):
     """Splitter that chooses the rows of each test part from the ids."""

@@ -18,8 +18,6 @@ from skpref._typing import Array, IntArray
 from skpref.data import Table
 from skpref.exceptions import UnknownIdError
 
-__all__ = ["IdColumns", "check_comparison_estimator"]
-
 # Tolerance between fits that differ in the order of sums only: they may stop one iteration apart.
 _SAME = 1e-4
 _N_ITEMS, _N_USERS, _N_PAIRS = 6, 3, 48

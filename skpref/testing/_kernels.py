@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
 
-__all__ = ["check_kernel"]
-
 _STEP = 1e-3  # step in log hyperparameters: the fourth-order difference errs by 1e-12, rounding by 1e-13
 
 

@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike
 from skpref._typing import Array
 from skpref.likelihoods import Likelihood, PairwiseLikelihood
 
-__all__ = ["check_likelihood"]
-
 _Check: TypeAlias = "Callable[[Likelihood, Array, np.random.Generator], None]"
 
 # Step and allowance of fourth-order central differences: their own error is 1e-8 of the fifth derivative.

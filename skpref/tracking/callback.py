@@ -18,8 +18,6 @@ from skpref.tracking.mlflow import Tracker
 from skpref.tracking.recorder import Recorder, active_run, is_ours, send_model
 from skpref.tracking.run_metadata import describe_data
 
-__all__ = ["MLflowCallback", "TrackedRun", "autolog", "log_model", "track"]
-
 _SPOOL = DEFAULT_ROOT / "spool"
 _CURRENT: ContextVar[TrackedRun | None] = ContextVar("skpref_run", default=None)
 

@@ -36,8 +36,6 @@ from skpref.gp.pairwise.columns import ReadsColumns
 from skpref.persistence import load, save
 from skpref.tracking.client import LOCK, mlflow_call, require_mlflow
 
-__all__ = ["save_model", "served_model"]
-
 _CODE = '''"""What MLflow runs to serve this model."""
 
 import mlflow
