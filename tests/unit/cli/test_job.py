@@ -10,10 +10,10 @@ import pytest
 
 from skpref import GPPLClassifier
 from skpref.cli import main
-from skpref.cli.job import Job, narrowed
 from skpref.cli.options import Tune
 from skpref.cli.tasks.base import Rows, SearchResult
-from skpref.cli.tasks.compared import Compared, make_task
+from skpref.cli.tasks.comparisons import Compared, make_task
+from skpref.cli.tune import Job, narrowed
 from skpref.exceptions import DataError
 from skpref.search.evaluation import TrialRecord
 
