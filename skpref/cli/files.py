@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from skpref._text import is_number, lacks_number, printable, with_point
+from skpref._text import is_number, lacks_number, with_point
 from skpref.cli.options import Text
 from skpref.exceptions import DataError, MissingExtraError
 
@@ -268,13 +268,14 @@ def _why_data(names: list[str], columns: Sequence[Sequence[str]]) -> str:
 
 def _read_preflib(path: Path, lines: Iterable[str]) -> Columns:
     """Read rankings of PrefLib as a column of ranks for each alternative and one of numbers of voters."""
-    from skpref.data.frames import read_preflib  # only now: --help need not wait for numba
+    from skpref.data.columns import listed  # only now: --help need not wait for numba
+    from skpref.data.frames import read_preflib
 
     try:
         columns, places = read_preflib(lines)
     except DataError as error:
         raise DataError(f"{path}, {error}") from error
-    what = f"{counted(len(places), 'rankings')} of PrefLib with the columns {_list(list(columns))}"
+    what = f"{counted(len(places), 'rankings')} of PrefLib with the columns {listed(list(columns))}"
     say_note(f"{path}: {what}; --item-ranks A,B,... --weight count reads them")
     return _sheet(path, columns, places, "line")
 
@@ -334,11 +335,6 @@ def _schema_of(folder: Path) -> Any:
 def _short(cell: Any) -> str:
     text = str(cell).strip()
     return repr(text if len(text) <= _LONGEST_CELL else text[:_LONGEST_CELL] + "...")
-
-
-def _list(names: Sequence[str]) -> str:
-    shown = ", ".join(map(printable, names[:12]))
-    return f"{shown}, ... ({len(names)} columns)" if len(names) > 12 else shown
 
 
 @contextmanager

@@ -63,11 +63,6 @@ def _number(low: float, high: float = sys.float_info.max, *, whole: bool = False
     return read
 
 
-def _at_least(low: int) -> Callable[[str], Any]:
-    """Return a reader of whole numbers from `low` on."""
-    return _number(low, _MOST, whole=True)
-
-
 def _read_share(text: str) -> float:
     """Read a share that is held out; 0 stands for one rating of each user."""
     return 0.0 if text == "one" else float(_number(0.05, 0.5)(text))
@@ -143,7 +138,7 @@ _flag = partial(_option, default=False, action="store_true")
 
 
 def _whole(text: str, low: int, place: Place = _ALONE, default: int | None = None) -> Any:
-    return _option(text, place, default, type=_at_least(low), metavar="N")
+    return _option(text, place, default, type=_number(low, _MOST, whole=True), metavar="N")
 
 
 def _choice(text: str, place: Place, *choices: str) -> Any:

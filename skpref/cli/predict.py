@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -15,6 +15,7 @@ from skpref._text import printable
 from skpref._typing import AnyArray, Array, BoolArray
 from skpref.cli.files import USERS, complete_rows, counted, read_sheet, say_note
 from skpref.cli.ids import known_ids, own_ids, read_ids
+from skpref.cli.options import Predict
 from skpref.cli.output import check_file
 from skpref.cli.report import cut, deliver, table
 from skpref.cli.tasks.layouts import (
@@ -44,9 +45,6 @@ from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 from skpref.persistence import columns_of, load
-
-if TYPE_CHECKING:
-    from skpref.cli.options import Predict
 
 _ROLES = "user", "item", "left", "right", "time"  # options that name columns
 _LISTS = "offered", "contest", "features", "covariates"  # options that name several

@@ -17,12 +17,14 @@ from skpref._text import is_number, number
 from skpref._typing import AnyArray, Array
 from skpref.cli.files import complete_rows, read_sheet
 from skpref.cli.ids import by_text, known_id, known_ids, read_ids, read_table, refuse_repeated
+from skpref.cli.options import Rank
 from skpref.cli.output import check_file
 from skpref.cli.predict import MACHINES, Predicted, predictions
 from skpref.cli.rankings import ranking_text
 from skpref.cli.report import cut, deliver, titled_table
 from skpref.cli.tasks.layouts import with_coded_words
 from skpref.data.choices import NONE
+from skpref.data.columns import Columns
 from skpref.data.levels import numbers_of_levels
 from skpref.data.times import date_of_file
 from skpref.exceptions import DataError
@@ -33,9 +35,6 @@ from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import columns_of, load
 
 if TYPE_CHECKING:
-    from skpref.cli.options import Rank
-    from skpref.data.columns import Columns
-
     Ranked = tuple[dict[str, Any], str]  # columns of the ranking, and its text
 
 RECOMMENDED = "user", "rank", "item", "level", "score", "std"  # columns of recommendations

@@ -6,13 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skpref.cli.output import complete
 from skpref.cli.report import titled_table
+from skpref.cli.tasks.figures import Files
 from skpref.data.records import columns_of_report
+from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.pairwise import GPPLClassifier
+from skpref.metrics import Calibration
 from skpref.plots import (
     AnnotatorDisplay,
     PairCalibrationDisplay,
@@ -20,12 +24,6 @@ from skpref.plots import (
     SkillCurvesDisplay,
     offscreen_axes,
 )
-
-if TYPE_CHECKING:
-    from skpref.cli.tasks.figures import Files
-    from skpref.gp.crowd import CrowdGPPL
-    from skpref.gp.pairwise import GPPLClassifier
-    from skpref.metrics import Calibration
 
 _SHOWN = 20  # items in the plot
 _ENDS = 5  # annotators at either end

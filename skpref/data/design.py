@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -22,10 +23,6 @@ from skpref.data.columns import read_ids
 from skpref.data.ids import IdColumn, Vocabulary, shorten
 from skpref.data.stored import is_stored
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
-
 
 _LARGEST = 1e25  # limit on numbers: their eighth powers must fit into float64
 

@@ -31,8 +31,7 @@ from skpref.elicitation._beliefs import (
     labels_of,
 )
 from skpref.elicitation._machines import draws_of_population, population_of
-from skpref.elicitation._newcomers import Newcomers
-from skpref.elicitation._samples import belief_from_draws, belief_from_samples
+from skpref.elicitation._raters import Newcomers, belief_from_draws, belief_from_samples
 from skpref.elicitation._tasks import TaskUser
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -18,10 +18,8 @@ from sklearn.utils import check_random_state
 
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
+from skpref.search.loop import Settings
 from skpref.settings import Fixed
-
-if TYPE_CHECKING:
-    from skpref.search.loop import Settings
 
 _NOWHERE = object()
 _PRIMITIVES = (type(None), bool, int, float, str)  # types that optuna stores unchanged

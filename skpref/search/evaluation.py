@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection._validation import _score
@@ -17,14 +17,12 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
 from skpref._callbacks import notify
+from skpref._events import Iteration
 from skpref.exceptions import DataError
 from skpref.search.figures import figures_of
 from skpref.search.loop import Settings
 from skpref.search.sampler import ERROR
 from skpref.search.sharing import has_ended
-
-if TYPE_CHECKING:
-    from skpref._events import Iteration
 
 PARTS = 4  # parts of a fit; the pruner looks after the first one
 _FOLD = "skpref:fold{}"  # attribute of a trial in a study: what came out of one fold

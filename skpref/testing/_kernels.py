@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Kernel
 
 from skpref import kernels
 from skpref._typing import Array
-
-if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel
-
 
 _STEP = 1e-3  # step in log hyperparameters: the fourth-order difference errs by 1e-12, rounding by 1e-13
 

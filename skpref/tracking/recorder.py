@@ -11,19 +11,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skpref._estimator import last_step
+from skpref._events import Iteration
 from skpref.tracking import run_metadata
 from skpref.tracking.client import first_line, hold_interrupts
+from skpref.tracking.mlflow import Tracker
 from skpref.tracking.model import example_rows, save_model
 from skpref.tracking.outbox import unix_milliseconds
-
-if TYPE_CHECKING:
-    from skpref._events import Iteration
-    from skpref.tracking.mlflow import Tracker
 
 TRIAL = "trial"  # task of a search that is a run, though not a fit
 _FOLD = "candidate-split-evaluation"  # scikit-learn's name of a candidate's fit on a fold
@@ -137,7 +135,7 @@ class Recorder:
         tags = {"estimator": type(estimator).__name__}
         if is_outermost:
             tags |= {**run_metadata.versions(), **self.tags}
-        parent = self._parent_of(context)
+        parent = self._run_around(context) or self._parent or active_run(self.tracker)
         if is_outermost:
             self.tracker.outbox.reconnect(parent)
         self._begun.add(key)
@@ -301,7 +299,12 @@ class Recorder:
     def _log_model(self, key: str, estimator: Any, run: _OpenRun) -> None:
         if hasattr(estimator, "cv_results_") and not hasattr(estimator, "best_estimator_"):
             return
-        log_model(self.tracker, key, estimator, run.example, run.name, self.registered_model_name)
+        try:
+            send_model(self.tracker, key, estimator, run.example, self.registered_model_name)
+        except Exception as error:  # noqa: BLE001 - the fit has succeeded
+            self.tracker.set_tags(key, {"model": f"not logged: {error}"})
+            text = f"The model of {run.name} is not logged: {first_line(error)}."
+            self.tracker.outbox.warn(text, text)
 
     def _end(self, key: str, status: str) -> None:
         self.tracker.end(key, status)
@@ -317,27 +320,12 @@ class Recorder:
         prepares = (context.source_task_name or "").startswith(_STEP)
         return not prepares or (is_ours(estimator) and hasattr(estimator, "max_iter"))
 
-    def _parent_of(self, context: Any) -> str | None:
-        return self._run_around(context) or self._parent or active_run(self.tracker)
-
     def _run_around(self, context: Any) -> str | None:
         """Return the run of the nearest task around a task that is one."""
         task = context.parent
         while task is not None and key_of(task) not in self._begun:
             task = task.parent
         return None if task is None else key_of(task)
-
-
-def log_model(
-    tracker: Tracker, key: str, estimator: Any, example: Any, name: str, registered: str | None = None
-) -> None:
-    """Log a fitted estimator with a run as a model that MLflow can serve; where that fails, tag the run and warn."""
-    try:
-        send_model(tracker, key, estimator, example, registered)
-    except Exception as error:  # noqa: BLE001 - the fit has succeeded
-        tracker.set_tags(key, {"model": f"not logged: {error}"})
-        text = f"The model of {name} is not logged: {first_line(error)}."
-        tracker.outbox.warn(text, text)
 
 
 def send_model(tracker: Tracker, key: str, estimator: Any, example: Any, registered: str | None) -> None:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -24,17 +24,15 @@ from skpref._estimator import digest
 from skpref._typing import AnyArray, Array, IntArray
 from skpref.cli.files import counted, read_sheet
 from skpref.cli.options import Data, Tune, flag_of
+from skpref.cli.tasks.figures import Figures, Report
+from skpref.data.columns import Columns
 from skpref.data.records import make_frame
 from skpref.data.roles import weights_of
 from skpref.data.times import read_times
 from skpref.exceptions import DataError
 from skpref.search import WithinUserKFold, WithinUserShuffleSplit
-
-if TYPE_CHECKING:
-    from skpref.cli.tasks.figures import Figures, Report
-    from skpref.data.columns import Columns
-    from skpref.search.evaluation import TrialRecord
-    from skpref.search.loop import Settings
+from skpref.search.evaluation import TrialRecord
+from skpref.search.loop import Settings
 
 _FEWEST_GROUPS = 5  # so that a fifth of them can be held out
 _FEWEST_ROWS = 10  # below which a hold-out says nothing
