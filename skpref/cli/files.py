@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from skpref._text import is_number, lacks_number, with_point
+from skpref._warn import importing
 from skpref.cli.options import Text
-from skpref.exceptions import DataError, MissingExtraError
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from skpref.data.columns import Columns
@@ -309,13 +310,10 @@ def _check_header(where: str, header: list[str], advice: str = "") -> None:
 
 
 def _read_parquet(path: Path, source: BinaryIO | Path) -> Columns:
-    try:
+    needed = "reading Parquet needs pandas and pyarrow: pip install 'skpref[frames]' (CSV needs neither)"
+    with importing(f"{path}: {needed}"):
         import pandas as pd
         import pyarrow as pa
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{path}: reading Parquet needs pandas and pyarrow: pip install 'skpref[frames]' (CSV needs neither)"
-        ) from error
     with _refusing(path, "Parquet", pa.ArrowException, OSError, ValueError):
         frame = pd.read_parquet(source) if source is not path else pd.read_parquet(path, schema=_schema_of(path))
     frame = frame.astype(object).where(frame.notna(), None)

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpref._sources import SourceRows, call_on_part, is_collection
+from skpref._warn import importing
 from skpref.dask.shards import OnDask, released_on_failure
 from skpref.data.shards import with_shared_ids
-from skpref.exceptions import DataError, MissingExtraError
+from skpref.exceptions import DataError
 
 # Until Python 3.12 a cached_property holds a lock of its class while it is computed, and those of Dask's frames compute
 # each other: two threads that read frames may wait for each other for ever (python/cpython#87634).
@@ -134,10 +135,8 @@ def _size(number: int, X: Any, y: Any, weight: Any) -> int:
 
 
 def _current_client() -> Any:
-    try:
+    with importing("collections of Dask need: pip install 'skpref[dask]'"):
         from distributed import default_client
-    except ImportError as error:
-        raise MissingExtraError("collections of Dask need: pip install 'skpref[dask]'") from error
     try:
         return default_client()
     except ValueError as error:

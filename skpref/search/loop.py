@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from skpref.exceptions import DataError, MissingExtraError
+from skpref._warn import importing
+from skpref.exceptions import DataError
 from skpref.search.sampler import ERROR, SurrogateSampler
 from skpref.search.sharing import Queue, is_of_storage, locked, marked, opened, readable
 
@@ -85,10 +86,8 @@ def _run_one(queue: Queue, trial: Any, evaluate: Callable[[Any], float], catch: 
 
 def require_optuna() -> Any:
     """Import optuna."""
-    try:
+    with importing("a search needs Optuna: pip install 'skpref[optuna]'"):
         import optuna
-    except ImportError as error:
-        raise MissingExtraError("a search needs Optuna: pip install 'skpref[optuna]'") from error
     return optuna
 
 
