@@ -161,8 +161,7 @@ def _separator(line: str, form: Text) -> str:
     text = re.sub(r'"[^"]*"', "", line)
     n_separators = len(form.columns or ()) - 1
     return form.separator or max(
-        _DELIMITERS,
-        key=lambda mark: (text.count(mark) == n_separators, text.count(mark), mark != form.decimal),
+        _DELIMITERS, key=lambda mark: (text.count(mark) == n_separators, text.count(mark), mark != form.decimal)
     )
 
 

@@ -551,13 +551,8 @@ def parse(argv: Sequence[str]) -> Any:
 def _add_command(commands: Any, name: str, kind: type[Any], about: str) -> None:
     models = "\n".join(f"  {model:<15} {what}" for model, what in MODELS.items())
     description = (inspect.getdoc(kind) or "").format(models=models)
-    has_lines = "\n  " in description
-    parser = commands.add_parser(
-        name,
-        help=about,
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter if has_lines else argparse.HelpFormatter,
-    )
+    form = argparse.RawDescriptionHelpFormatter if "\n  " in description else argparse.HelpFormatter
+    parser = commands.add_parser(name, help=about, description=description, formatter_class=form)
     parser.set_defaults(kind=kind)
     groups: dict[str | None, Any] = {None: parser}
     for option in options_of(kind):

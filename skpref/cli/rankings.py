@@ -17,13 +17,7 @@ from skpref.data.records import columns_of_report
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.metrics import Calibration
-from skpref.plots import (
-    AnnotatorDisplay,
-    PairCalibrationDisplay,
-    RankingDisplay,
-    SkillCurvesDisplay,
-    offscreen_axes,
-)
+from skpref.plots import AnnotatorDisplay, PairCalibrationDisplay, RankingDisplay, SkillCurvesDisplay, offscreen_axes
 
 _SHOWN = 20  # items in the plot
 _ENDS = 5  # annotators at either end

@@ -132,12 +132,7 @@ def _check_natural_order(classes: AnyArray, *, categorical: bool) -> None:
 
 
 def encode_levels(
-    y: ArrayLike,
-    classes: AnyArray,
-    *,
-    are_rows: bool = True,
-    place: Place = _row,
-    order: str = "class_order",
+    y: ArrayLike, classes: AnyArray, *, are_rows: bool = True, place: Place = _row, order: str = "class_order"
 ) -> IntArray:
     """Return the number of each label's level, shape (n,); `order` is the parameter that lists the levels."""
     values = column_or_1d(as_labels(y))

@@ -167,14 +167,7 @@ class Ratings:
         sizes = self.n_users, self.n_items, self.n_levels
         return Ratings(self.user[rows], self.item[rows], level, weight, *sizes)
 
-    def _refuse(
-        self,
-        order: IntArray,
-        first: IntArray,
-        last: IntArray,
-        differ: BoolArray,
-        names: Any,
-    ) -> NoReturn:
+    def _refuse(self, order: IntArray, first: IntArray, last: IntArray, differ: BoolArray, names: Any) -> NoReturn:
         users, items, levels = names or (np.arange(self.n_users), np.arange(self.n_items), np.arange(self.n_levels))
         group = int(np.flatnonzero(differ)[0])
         rows = order[first[group] : last[group] + 1]
@@ -231,11 +224,7 @@ def rating_levels(
 
 
 def encoded_ratings(
-    y: Any,
-    levels: ArrayLike | None,
-    users: IdColumn,
-    items: IdColumn,
-    numbers: IntArray | None = None,
+    y: Any, levels: ArrayLike | None, users: IdColumn, items: IdColumn, numbers: IntArray | None = None
 ) -> tuple[AnyArray, IntArray, bool]:
     """Return the levels of ratings, the number of each rating's level, and whether the levels were declared."""
 
@@ -280,9 +269,7 @@ def enough_levels(ordered: AnyArray) -> AnyArray:
 
 
 def from_matrix(
-    matrix: Any,
-    users: ArrayLike | None = None,
-    items: ArrayLike | None = None,
+    matrix: Any, users: ArrayLike | None = None, items: ArrayLike | None = None
 ) -> tuple[AnyArray, AnyArray]:
     """Convert a matrix of ratings to rows (user, item) and ratings.
 

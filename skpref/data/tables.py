@@ -167,12 +167,8 @@ class Table(Frozen):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, with read-only arrays."""
         names, incomplete = state["feature_names"], state.get("incomplete", np.zeros(0, dtype=np.int64))
-        self.__dict__.update(
-            features=_freeze(state["features"]),
-            vocabulary=state["vocabulary"],
-            feature_names=None if names is None else tuple(names),
-            incomplete=_freeze(incomplete),
-        )
+        frozen = {"features": _freeze(state["features"]), "incomplete": _freeze(incomplete)}
+        self.__dict__.update(frozen, vocabulary=state["vocabulary"], feature_names=names and tuple(names))
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""

@@ -108,13 +108,9 @@ class Newcomers(NamedTuple):
         def log_likelihood(latent: Array) -> Array:
             z = centre + latent
             theta = z[:, item.size :] if z.shape[1] > item.size else shared
-            p = level_probabilities(
-                z[:, : item.size],
-                np.broadcast_to(theta[:, None], (len(z), item.size, theta.shape[1])),
-                posterior.cost,
-                posterior.margin,
-                posterior.calibration,
-            )
+            thresholds = np.broadcast_to(theta[:, None], (len(z), item.size, theta.shape[1]))
+            score, margin, calibration = z[:, : item.size], posterior.margin, posterior.calibration
+            p = level_probabilities(score, thresholds, posterior.cost, margin, calibration)
             with np.errstate(divide="ignore"):  # probabilities that underflow
                 return np.asarray(np.log(p[:, np.arange(item.size), level]).sum(axis=1))
 

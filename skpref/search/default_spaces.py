@@ -276,12 +276,7 @@ class Distributions:
 
         What the space does not hold otherwise is left to the sampler.
         """
-        start = dict(self.start)
-        near = {
-            name: _nearest(distribution, start[name])
-            for name, distribution in self.distributions.items()
-            if name in start
-        }
+        near = {name: _nearest(own, self.start[name]) for name, own in self.distributions.items() if name in self.start}
         return {name: value for name, value in near.items() if value is not _NOWHERE}
 
     def encoded(self, settings: Settings) -> Settings:

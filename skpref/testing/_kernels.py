@@ -111,13 +111,8 @@ def _check_invariance(kernel: Kernel, X: Array, Z: Array, rng: np.random.Generat
 def _difference(function: Callable[[Array], float], theta: Array) -> Array:
     """Return fourth-order central differences."""
     steps = _STEP * np.eye(theta.shape[0])
-    return np.array(
-        [
-            (8.0 * (function(theta + h) - function(theta - h)) - function(theta + 2.0 * h) + function(theta - 2.0 * h))
-            / (12.0 * _STEP)
-            for h in steps
-        ]
-    )
+    inner, outer = ([function(theta + k * h) - function(theta - k * h) for h in steps] for k in (1.0, 2.0))
+    return (8.0 * np.array(inner) - np.array(outer)) / (12.0 * _STEP)
 
 
 def _check_gradient(kernel: Kernel, name: str, at: tuple[Array, ...], rng: np.random.Generator) -> None:

@@ -243,7 +243,7 @@ class Recorder:
         values["process_peak_memory_mb"] = run_metadata.peak_memory()
         self.tracker.log_metrics(key, {name: value for name, value in values.items() if np.isfinite(value)})
         if curves:
-            self.tracker.outbox.buffer.drop(key, "objective")  # the same curve in other units
+            self.tracker.outbox.drop_points(key, "objective")  # the same curve in other units
         for name, curve in curves.items():
             self.tracker.log_curve(key, name, curve)
         if hasattr(estimator, "cv_results_"):
