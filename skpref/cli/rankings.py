@@ -116,5 +116,5 @@ def plots(
 
 
 def _write_drawing(height: float, draw: Callable[[Any], Any], path: Path) -> None:
-    with complete(path) as whole:
-        draw(offscreen_axes(height=height)).figure_.savefig(whole, dpi=120, format="png")
+    with complete(path) as file:
+        draw(offscreen_axes(height=height)).figure_.savefig(file, dpi=120, format="png")

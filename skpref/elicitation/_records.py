@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
+from skpref._archive import replacing
 from skpref.data.ids import shorten
 from skpref.elicitation._strategies import STRATEGIES, Strategy
 from skpref.exceptions import DataError
@@ -34,13 +34,8 @@ class SessionRecord(NamedTuple):
         ids = isinstance(self.candidates, list) or getattr(self.candidates, "ndim", None) == 1
         fields = self._asdict() | {"candidates": list(self.candidates) if ids else None}
         fields = {name: value if name == "generator" else _plain(value) for name, value in fields.items()}
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-        try:
-            temporary.write_text(json.dumps({"format": _FORMAT, **fields}, indent=1), "utf-8")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(Path(path)) as file:
+            file.write(json.dumps({"format": _FORMAT, **fields}, indent=1).encode())
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
