@@ -33,9 +33,8 @@ class SessionRecord(NamedTuple):
         """Write the file; it appears under its name when it is complete."""
         ids = isinstance(self.candidates, list) or getattr(self.candidates, "ndim", None) == 1
         fields = self._asdict() | {"candidates": list(self.candidates) if ids else None}
-        fields = {name: value if name == "generator" else _plain(value) for name, value in fields.items()}
         with replacing(Path(path)) as file:
-            file.write(json.dumps({"format": _FORMAT, **fields}, indent=1).encode())
+            file.write(json.dumps({"format": _FORMAT, **fields}, indent=1, default=_plain).encode())
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
@@ -92,10 +91,7 @@ def _is_row(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    if value is not None and not isinstance(value, bool | int | float | str):
-        raise DataError(f"only numbers and texts can be saved; got {shorten(value)}. Pickle the session instead.")
-    return value
+    """Return a number or text of NumPy as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise DataError(f"only numbers and texts can be saved; got {shorten(value)}. Pickle the session instead.")

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_method_params
 
 from skpref._callbacks import notify
 from skpref._events import Iteration
+from skpref._text import error_line
 from skpref.exceptions import DataError
 from skpref.search.figures import figures_of
 from skpref.search.loop import Settings
@@ -376,12 +377,3 @@ def blank(example: dict[str, Any], score: Any) -> dict[str, Any]:
             scores = example[name]
             empty[name] = dict.fromkeys(scores, score) if isinstance(scores, dict) else score
     return empty
-
-
-def error_line(error: BaseException | str) -> str:
-    """Return the line of an error that says what happened; in a traceback, the first one after the last frame."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    frames = [number for number, line in enumerate(lines) if line.lstrip().startswith('File "')]
-    if not frames:
-        return lines[0]
-    return next((line for line in lines[frames[-1] + 1 :] if line[:1].strip()), lines[-1].strip())

@@ -23,6 +23,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpref._doc_link import DocLinkMixin
+from skpref._text import error_line
 from skpref._validation import check_structure
 from skpref._warn import warn
 from skpref.exceptions import DataError
@@ -35,7 +36,6 @@ from skpref.search.evaluation import (
     Gathered,
     TrialRecord,
     blank,
-    error_line,
     records_of,
     score_of,
 )

@@ -18,6 +18,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Any, Final, TypeVar
 
+from skpref._text import error_line
 from skpref.exceptions import DataError
 from skpref.search.sampler import ERROR
 
@@ -62,7 +63,7 @@ def reason(error: BaseException) -> str:
     """Return the message of the innermost library, in a line."""
     while type(error).__name__ == "StorageInternalError" and error.__cause__ is not None:
         error = error.__cause__
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+    return error_line(error)
 
 
 # ---------------------------------------------------------------------------------------------------------------- locks

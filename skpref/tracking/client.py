@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -33,7 +32,6 @@ _SETTINGS = {
 }
 _TABLES_SECONDS = 5.0  # seconds in which another process creates the tables of a new store
 _CHANGED = "Changing param values is not allowed"  # MLflow's words
-_SECRET = re.compile(r"//[^/@\s]+@")  # user and password in an address
 LOCK = threading.RLock()  # one call at a time: settings, log levels and warning filters belong to the process
 
 
@@ -304,15 +302,6 @@ def _uri_of_user() -> str | None:
 
     chosen = mlflow.is_tracking_uri_set() or mlflow.active_run() is not None or "MLFLOW_EXPERIMENT_ID" in os.environ
     return mlflow.get_tracking_uri() if chosen else None
-
-
-def first_line(error: BaseException) -> str:
-    """Return the line of an error's message that is worth showing, without passwords."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    # The first line of SQLAlchemy's message may say where the error was raised.
-    line = next((line for line in lines if not line.startswith("(raised as a result of")), lines[0])
-    line = _SECRET.sub("//***@", line)
-    return line[:300] + "..." if len(line) > 300 else line
 
 
 def remove_password(uri: str) -> str:

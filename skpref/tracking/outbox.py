@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skpref._text import error_line
 from skpref._warn import warn
 from skpref.exceptions import TrackingWarning
-from skpref.tracking.client import LOCK, Client, first_line, hold_interrupts, remove_password
+from skpref.tracking.client import LOCK, Client, hold_interrupts, remove_password
 from skpref.tracking.spool import Spool
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class Outbox:
             except OSError:  # `folder` warns
                 raise
             except Exception as error:  # noqa: BLE001 - such as of fonts
-                self.warn(name, f"{name} is not tracked: {first_line(error)}. The fit continues.")
+                self.warn(name, f"{name} is not tracked: {error_line(error)}. The fit continues.")
             else:
                 self.send("artifact", run, path=str(path), folder=None if folder == "." else folder)
 
@@ -170,7 +171,7 @@ class Outbox:
 
     def _report(self, error: Exception) -> None:
         self.online, self._failed_at = False, time.monotonic()
-        message = f"MLflow at {remove_password(self.client.uri)} cannot be used: {first_line(error)}. "
+        message = f"MLflow at {remove_password(self.client.uri)} cannot be used: {error_line(error)}. "
         if self.spool.file is not None:
             message += (
                 f"The fit continues; its runs are kept in {self.spool.file}, and "

@@ -17,8 +17,9 @@ import numpy as np
 
 from skpref._estimator import last_step
 from skpref._events import Iteration
+from skpref._text import error_line
 from skpref.tracking import run_metadata
-from skpref.tracking.client import first_line, hold_interrupts
+from skpref.tracking.client import hold_interrupts
 from skpref.tracking.mlflow import Tracker
 from skpref.tracking.model import example_rows, save_model
 from skpref.tracking.outbox import unix_milliseconds
@@ -49,7 +50,7 @@ def _harmless(method: Callable[..., Any]) -> Callable[..., None]:
         try:
             method(self, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - any error of tracking
-            text = f"Tracking failed: {type(error).__name__}: {first_line(error)}. The fit continues."
+            text = f"Tracking failed: {type(error).__name__}: {error_line(error)}. The fit continues."
             self.tracker.outbox.warn(text, text)
 
     return guarded
@@ -292,7 +293,7 @@ class Recorder:
             try:
                 display.from_estimator(last, ax=axes)
             except Exception as error:  # noqa: BLE001 - the model is still to be logged
-                self.tracker.outbox.warn(name, f"{name} is not tracked: {first_line(error)}. The fit continues.")
+                self.tracker.outbox.warn(name, f"{name} is not tracked: {error_line(error)}. The fit continues.")
             else:
                 self.tracker.log_figure(key, name, axes.figure)
 
@@ -303,7 +304,7 @@ class Recorder:
             send_model(self.tracker, key, estimator, run.example, self.registered_model_name)
         except Exception as error:  # noqa: BLE001 - the fit has succeeded
             self.tracker.set_tags(key, {"model": f"not logged: {error}"})
-            text = f"The model of {run.name} is not logged: {first_line(error)}."
+            text = f"The model of {run.name} is not logged: {error_line(error)}."
             self.tracker.outbox.warn(text, text)
 
     def _end(self, key: str, status: str) -> None:
@@ -387,4 +388,4 @@ def _number_of(fold: Any) -> int:
 
 
 def _error_tags(error: BaseException) -> dict[str, str]:
-    return {"error": f"{type(error).__name__}: {first_line(error)}"}
+    return {"error": f"{type(error).__name__}: {error_line(error)}"}
