@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from skpref._sources import SourceRows, call_on_part, is_collection
+from skpref._sources import SourceRows, call_on_part, is_collection, whole_part
 from skpref._warn import importing
 from skpref.dask.shards import OnDask, released_on_failure
 from skpref.data.shards import with_shared_ids
@@ -69,7 +69,7 @@ class _DaskRows:
 
     def everything(self) -> tuple[Any, Any, Any]:
         """Return all rows, targets and weights."""
-        X, y, weight = zip(*(part for part in self.collect(_same) if len(part[0])), strict=True)
+        X, y, weight = zip(*(part for part in self.collect(whole_part) if len(part[0])), strict=True)
         if hasattr(X[0], "columns"):
             import pandas as pd
 
@@ -93,11 +93,6 @@ class _DaskRows:
 
     def _released(self) -> Any:
         return released_on_failure([future for column in self._held for future in column if future is not None])
-
-
-def _same(X: Any, y: Any, weight: Any, start: int) -> tuple[Any, Any, Any]:
-    del start
-    return X, np.asarray(y), weight
 
 
 def _on_partition(
