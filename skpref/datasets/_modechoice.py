@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils import Bunch
 
-from skpref._warn import importing
 from skpref.data import Table
+from skpref.exceptions import MissingExtraError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,8 +96,12 @@ def load_modechoice() -> Bunch:
 
 
 def _read() -> dict[str, Array]:
-    with importing('load_modechoice needs statsmodels, which ships the data: pip install "skpref[data]"'):
+    try:
         from statsmodels.datasets import modechoice
+    except ImportError as error:
+        raise MissingExtraError(
+            'load_modechoice needs statsmodels, which ships the data: pip install "skpref[data]"'
+        ) from error
     frame = modechoice.load_pandas().data
     return {name: frame[name].to_numpy(dtype=np.float64) for name in frame.columns}
 
