@@ -127,8 +127,7 @@ def _check_natural_order(classes: AnyArray, *, categorical: bool) -> None:
     advice = "state the order of the levels: class_order=[...], low to high, or pass an ordered Categorical"
     if categorical or classes.size > _MOST_GUESSED:
         raise DataError(f"y holds {kind}, whose order is unknown ({few}); {advice}.")
-    msg = f"y holds strings; their alphabetical order is used, low to high: {few}. If it is another one, {advice}."
-    warn(msg)
+    warn(f"y holds strings; their alphabetical order is used, low to high: {few}. If it is another one, {advice}.")
 
 
 def encode_levels(

@@ -426,8 +426,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         """Return scikit-learn's table of all trials, with NaN for the folds that were not run."""
         n_failed = sum(row.state == "failed" for row in rows)
         if n_failed:
-            msg = f"{n_failed} of {len(rows)} trials failed; their scores are {self.error_score}."
-            warn(msg, FitFailedWarning)
+            warn(f"{n_failed} of {len(rows)} trials failed; their scores are {self.error_score}.", FitFailedWarning)
         outs = [
             blank(example, self.error_score if row.state == "failed" else float("nan"))
             if out is None or row.state == "failed"

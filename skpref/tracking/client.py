@@ -88,8 +88,7 @@ class Client:
             experiment = self._mlflow.get_experiment_by_name(self.experiment)
         experiment = experiment or self._create_experiment()
         if experiment.lifecycle_stage == "deleted":
-            msg = f"the experiment {self.experiment!r} was deleted; restore it, or name another one"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"the experiment {self.experiment!r} was deleted; restore it, or name another one")
         return str(experiment.experiment_id)
 
     def _create_experiment(self) -> Any:
@@ -110,8 +109,7 @@ class Client:
             fit, dot, _ = key.partition(".")
             self.runs |= self._find_runs(_FIT_TAG if dot else _KEY_TAG, fit if dot else key)
         if key not in self.runs:
-            msg = f"there is no run with the tag {_KEY_TAG}={key}"
-            raise LookupError(msg)
+            raise LookupError(f"there is no run with the tag {_KEY_TAG}={key}")
         return self.runs[key]
 
     def _find_runs(self, tag: str, value: str, condition: str = "") -> dict[str, str]:
