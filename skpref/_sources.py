@@ -138,7 +138,7 @@ class _FileRows:
         """Return all rows, targets and weights."""
         import pandas as pd
 
-        X, y, weight = zip(*self.collect(_same), strict=True)
+        X, y, weight = zip(*self.collect(whole_part), strict=True)
         rows = pd.concat([part.to_pandas() for part in X], ignore_index=True)
         return rows, np.concatenate(y), None if self._weight is None else np.concatenate(weight)
 
@@ -166,7 +166,8 @@ class _FileRows:
         return shards, brought, kept
 
 
-def _same(X: Any, y: Any, weight: Any, start: int) -> tuple[Any, Any, Any]:
+def whole_part(X: Any, y: Any, weight: Any, start: int) -> tuple[Any, Any, Any]:
+    """Return the rows, targets and weights of a part as they are."""
     del start
     return X, column_values(y), weight
 

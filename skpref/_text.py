@@ -15,6 +15,7 @@ _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud80
 _IN_TEXT = re.compile(f"[{_CONTROLS}]")
 _IN_A_LINE = re.compile(f"[{_CONTROLS}\t\n\r]")
 
+_SECRET = re.compile(r"//[^/@\s]+@")  # user and password in an address
 _SIDE_NAMES = ("home", "away"), ("left", "right"), ("white", "black"), ("a", "b"), ("x", "y"), ("1", "2"), ("h", "a")
 _MOST_NAMES = 5000  # names among which the nearest is searched, for a second
 _COMMA_NUMBER = re.compile(  # number with a comma before its decimals, perhaps with points between thousands
@@ -42,6 +43,16 @@ def lacks_number(cell: object) -> bool:
 def printable_lines(text: str) -> str:
     """Return text made safe for a terminal, with its tabs and ends of lines."""
     return _IN_TEXT.sub(_escaped, text)
+
+
+def error_line(error: BaseException | str) -> str:
+    """Return the line of an error, or of a traceback, that says what happened, without passwords."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    frames = [number for number, line in enumerate(lines, 1) if line.lstrip().startswith('File "')]
+    # SQLAlchemy may begin with where the error was raised; a line of code is indented.
+    told = (line for line in lines[max(frames, default=0) :] if line[:1].strip() and not line.startswith("(raised as"))
+    line = _SECRET.sub("//***@", next(told, lines[-1].strip()))
+    return line[:300] + "..." if len(line) > 300 else line
 
 
 def nearest(name: Any, names: Sequence[Any], alike: float = 0.6) -> str:

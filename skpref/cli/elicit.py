@@ -6,29 +6,26 @@ import re
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import is_number
+from skpref._typing import AnyArray
 from skpref.cli.files import counted
 from skpref.cli.ids import by_text
+from skpref.cli.options import Elicit
 from skpref.cli.output import check_file
 from skpref.cli.predict import MACHINES
 from skpref.cli.report import cut, print_json, titled_table
 from skpref.data import OneHotDesign
-from skpref.elicitation import Session
+from skpref.elicitation import Estimates, Session
 from skpref.exceptions import DataError
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import load, save
-
-if TYPE_CHECKING:
-    from skpref._typing import AnyArray
-    from skpref.cli.options import Elicit
-    from skpref.elicitation import Estimates
 
 _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _MORE: Final = "s = skip, u = undo the last answer, q = quit"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from skpref._text import is_number, nearest
 from skpref.cli.options import Demo, Run, Tune, flag_of, parse
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _SECTIONS = "data", "model", "search", "space", "tracking", "output"
 _KEYS = {"name": "model", "folder": "out", "file": "data"}  # keys that are not called as their options

@@ -10,19 +10,19 @@ import os
 import re
 import sys
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from skpref._text import is_number, lacks_number, printable, with_point
+from skpref._text import is_number, lacks_number, with_point
+from skpref._warn import importing
 from skpref.cli.options import Text
-from skpref.exceptions import DataError, MissingExtraError
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
     from skpref.data.columns import Columns
 
 _DELIMITERS = ",", ";", "\t", "::", "|"
@@ -161,8 +161,7 @@ def _separator(line: str, form: Text) -> str:
     text = re.sub(r'"[^"]*"', "", line)
     n_separators = len(form.columns or ()) - 1
     return form.separator or max(
-        _DELIMITERS,
-        key=lambda mark: (text.count(mark) == n_separators, text.count(mark), mark != form.decimal),
+        _DELIMITERS, key=lambda mark: (text.count(mark) == n_separators, text.count(mark), mark != form.decimal)
     )
 
 
@@ -269,13 +268,14 @@ def _why_data(names: list[str], columns: Sequence[Sequence[str]]) -> str:
 
 def _read_preflib(path: Path, lines: Iterable[str]) -> Columns:
     """Read rankings of PrefLib as a column of ranks for each alternative and one of numbers of voters."""
-    from skpref.data.frames import read_preflib  # only now: --help need not wait for numba
+    from skpref.data.columns import listed  # only now: --help need not wait for numba
+    from skpref.data.frames import read_preflib
 
     try:
         columns, places = read_preflib(lines)
     except DataError as error:
         raise DataError(f"{path}, {error}") from error
-    what = f"{counted(len(places), 'rankings')} of PrefLib with the columns {_list(list(columns))}"
+    what = f"{counted(len(places), 'rankings')} of PrefLib with the columns {listed(list(columns))}"
     say_note(f"{path}: {what}; --item-ranks A,B,... --weight count reads them")
     return _sheet(path, columns, places, "line")
 
@@ -309,13 +309,10 @@ def _check_header(where: str, header: list[str], advice: str = "") -> None:
 
 
 def _read_parquet(path: Path, source: BinaryIO | Path) -> Columns:
-    try:
+    needed = "reading Parquet needs pandas and pyarrow: pip install 'skpref[frames]' (CSV needs neither)"
+    with importing(f"{path}: {needed}"):
         import pandas as pd
         import pyarrow as pa
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{path}: reading Parquet needs pandas and pyarrow: pip install 'skpref[frames]' (CSV needs neither)"
-        ) from error
     with _refusing(path, "Parquet", pa.ArrowException, OSError, ValueError):
         frame = pd.read_parquet(source) if source is not path else pd.read_parquet(path, schema=_schema_of(path))
     frame = frame.astype(object).where(frame.notna(), None)
@@ -335,11 +332,6 @@ def _schema_of(folder: Path) -> Any:
 def _short(cell: Any) -> str:
     text = str(cell).strip()
     return repr(text if len(text) <= _LONGEST_CELL else text[:_LONGEST_CELL] + "...")
-
-
-def _list(names: Sequence[str]) -> str:
-    shown = ", ".join(map(printable, names[:12]))
-    return f"{shown}, ... ({len(names)} columns)" if len(names) > 12 else shown
 
 
 @contextmanager

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from skpref._text import nearest
+from skpref._typing import AnyArray
 from skpref.data import Table
-from skpref.data.columns import as_text
+from skpref.data.columns import Columns, as_text
 from skpref.data.ids import objects
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from skpref._typing import AnyArray
-    from skpref.data.columns import Columns
 
 
 def by_text(ids: AnyArray) -> dict[str, Any]:

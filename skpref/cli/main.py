@@ -9,18 +9,16 @@ import signal
 import sys
 import threading
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import Any, TextIO, cast
 
 from skpref._text import nearest, printable, printable_lines
 from skpref.cli.files import say_note
 from skpref.cli.options import COMMANDS, Data, flag_of, parse
 from skpref.exceptions import SkprefError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 _OPTIONS = {option.name for option in fields(Data)}
 _PYTHON = re.compile(r"(?<![-\w.(])([a-z_]+)=(\[[^\]]*\]|'[^']*')")  # a parameter and its value

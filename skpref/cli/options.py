@@ -7,17 +7,15 @@ import ast
 import inspect
 import sys
 from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from skpref._text import nearest
 from skpref._version import __version__
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 MODELS = {  # with a few words for --help
     "gppl": "comparisons: one utility for each item",
@@ -63,11 +61,6 @@ def _number(low: float, high: float = sys.float_info.max, *, whole: bool = False
         return value
 
     return read
-
-
-def _at_least(low: int) -> Callable[[str], Any]:
-    """Return a reader of whole numbers from `low` on."""
-    return _number(low, _MOST, whole=True)
 
 
 def _read_share(text: str) -> float:
@@ -145,7 +138,7 @@ _flag = partial(_option, default=False, action="store_true")
 
 
 def _whole(text: str, low: int, place: Place = _ALONE, default: int | None = None) -> Any:
-    return _option(text, place, default, type=_at_least(low), metavar="N")
+    return _option(text, place, default, type=_number(low, _MOST, whole=True), metavar="N")
 
 
 def _choice(text: str, place: Place, *choices: str) -> Any:
@@ -558,13 +551,8 @@ def parse(argv: Sequence[str]) -> Any:
 def _add_command(commands: Any, name: str, kind: type[Any], about: str) -> None:
     models = "\n".join(f"  {model:<15} {what}" for model, what in MODELS.items())
     description = (inspect.getdoc(kind) or "").format(models=models)
-    has_lines = "\n  " in description
-    parser = commands.add_parser(
-        name,
-        help=about,
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter if has_lines else argparse.HelpFormatter,
-    )
+    form = argparse.RawDescriptionHelpFormatter if "\n  " in description else argparse.HelpFormatter
+    parser = commands.add_parser(name, help=about, description=description, formatter_class=form)
     parser.set_defaults(kind=kind)
     groups: dict[str | None, Any] = {None: parser}
     for option in options_of(kind):

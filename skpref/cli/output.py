@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
-import secrets
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
+from skpref._archive import replacing
 from skpref.cli.files import is_formula, naming
 from skpref.exceptions import DataError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
 
 @contextmanager
-def complete(path: Path) -> Iterator[Path]:
-    """Let a file be written under another name, and give it its own when it is complete."""
+def complete(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name, or in the place of an earlier one, when it is complete."""
     is_device = path.exists() and not path.is_file()
-    final = path.resolve()  # a link stays one
-    temporary = path if is_device else final.with_name(f".{final.name}.{secrets.token_hex(6)}.tmp")
-    with naming(path):
-        try:
-            yield temporary
-            if not is_device:
-                temporary.replace(final)
-        finally:
-            if not is_device:
-                temporary.unlink(missing_ok=True)
+    with naming(path), path.open("wb") if is_device else replacing(path.resolve()) as file:  # a link stays one
+        yield file
 
 
 def check_no_source(path: Path, sources: Iterable[Path | None]) -> None:
@@ -79,10 +70,12 @@ def _try(folder: Path, what: str) -> None:
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
     """Write a CSV file, whose cells no spreadsheet takes for formulas."""
-    with complete(path) as whole, whole.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
+    with complete(path) as file:
+        text = io.TextIOWrapper(file, "utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
         writer.writerow([_quoted(name) for name in header])
         writer.writerows([_quoted(cell) for cell in row] for row in rows)
+        text.detach()  # writes all, and leaves the file open
 
 
 def write_columns(columns: Mapping[str, Any], path: Path) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import printable
+from skpref._typing import AnyArray, Array, BoolArray
 from skpref.cli.files import USERS, complete_rows, counted, read_sheet, say_note
 from skpref.cli.ids import known_ids, own_ids, read_ids
+from skpref.cli.options import Predict
 from skpref.cli.output import check_file
 from skpref.cli.report import cut, deliver, table
 from skpref.cli.tasks.layouts import (
@@ -26,7 +29,7 @@ from skpref.cli.tasks.layouts import (
 from skpref.cli.tasks.rows import read_columns
 from skpref.data import OneHotDesign
 from skpref.data.choices import OPTION, TASK, long_table, with_profiles
-from skpref.data.columns import as_text
+from skpref.data.columns import Columns, as_text
 from skpref.data.ids import objects
 from skpref.data.roles import Roles, context_of
 from skpref.data.task_tables import Shown, check_distinct, covariates_of, item_of_rows, members_of, menus_of, padded
@@ -42,13 +45,6 @@ from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 from skpref.persistence import columns_of, load
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skpref._typing import AnyArray, Array, BoolArray
-    from skpref.cli.options import Predict
-    from skpref.data.columns import Columns
 
 _ROLES = "user", "item", "left", "right", "time"  # options that name columns
 _LISTS = "offered", "contest", "features", "covariates"  # options that name several

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,14 +14,17 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import is_number, number
+from skpref._typing import AnyArray, Array
 from skpref.cli.files import complete_rows, read_sheet
 from skpref.cli.ids import by_text, known_id, known_ids, read_ids, read_table, refuse_repeated
+from skpref.cli.options import Rank
 from skpref.cli.output import check_file
-from skpref.cli.predict import MACHINES, predictions
+from skpref.cli.predict import MACHINES, Predicted, predictions
 from skpref.cli.rankings import ranking_text
 from skpref.cli.report import cut, deliver, titled_table
 from skpref.cli.tasks.layouts import with_coded_words
 from skpref.data.choices import NONE
+from skpref.data.columns import Columns
 from skpref.data.levels import numbers_of_levels
 from skpref.data.times import date_of_file
 from skpref.exceptions import DataError
@@ -30,14 +35,6 @@ from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import columns_of, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from skpref._typing import AnyArray, Array
-    from skpref.cli.options import Rank
-    from skpref.cli.predict import Predicted
-    from skpref.data.columns import Columns
-
     Ranked = tuple[dict[str, Any], str]  # columns of the ranking, and its text
 
 RECOMMENDED = "user", "rank", "item", "level", "score", "std"  # columns of recommendations

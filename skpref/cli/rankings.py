@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skpref.cli.output import complete
 from skpref.cli.report import titled_table
+from skpref.cli.tasks.figures import Files
 from skpref.data.records import columns_of_report
-from skpref.plots import (
-    AnnotatorDisplay,
-    PairCalibrationDisplay,
-    RankingDisplay,
-    SkillCurvesDisplay,
-    offscreen_axes,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from skpref.cli.tasks.figures import Files
-    from skpref.gp.crowd import CrowdGPPL
-    from skpref.gp.pairwise import GPPLClassifier
-    from skpref.metrics import Calibration
+from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.pairwise import GPPLClassifier
+from skpref.metrics import Calibration
+from skpref.plots import AnnotatorDisplay, PairCalibrationDisplay, RankingDisplay, SkillCurvesDisplay, offscreen_axes
 
 _SHOWN = 20  # items in the plot
 _ENDS = 5  # annotators at either end
@@ -125,5 +116,5 @@ def plots(
 
 
 def _write_drawing(height: float, draw: Callable[[Any], Any], path: Path) -> None:
-    with complete(path) as whole:
-        draw(offscreen_axes(height=height)).figure_.savefig(whole, dpi=120, format="png")
+    with complete(path) as file:
+        draw(offscreen_axes(height=height)).figure_.savefig(file, dpi=120, format="png")

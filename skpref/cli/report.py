@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +16,8 @@ from skpref.cli.files import counted
 from skpref.cli.output import check_no_source, write_columns, write_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from skpref.cli.tasks.base import Outcome, SearchResult
-    from skpref.search.loop import TrialRecord
+    from skpref.search.evaluation import TrialRecord
 
 _LONGEST_ID = 40
 # Figures by name, as in files and in MLflow: the title and the form in tables. Others are in no table.
@@ -48,7 +47,7 @@ def _search_text(result: SearchResult, title: str) -> str:
     stopped = " (stopped by the user)" if result.interrupted else ""
     lines = [
         f"Search{stopped}: {counted(len(states), 'trials')} in {seconds:.0f} s ({counts})",
-        f"  best: trial {best.number}, cross-validated {title} {best.score:.4f}",
+        f"  best: trial {best.number}, cross-validated {title} {-best.score:.4f}",
         f"  {settings_text(best.settings)}",
     ]
     first_error = next((trial.error for trial in result.trials if trial.error), "")
@@ -121,7 +120,7 @@ def write_files(outcome: Outcome, out: Path, sources: Sequence[Path | None] = ()
 
 def _row_of(trial: TrialRecord) -> dict[str, Any]:
     settings = plain_settings(trial.settings)
-    facts = {"trial": trial.number, "state": trial.state, "score": trial.score, "seconds": trial.seconds}
+    facts = {"trial": trial.number, "state": trial.state, "score": -trial.score, "seconds": trial.seconds}
     return {**facts, "settings": settings}
 
 
@@ -131,7 +130,7 @@ def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None
     rows = []
     for t in trials:
         settings = plain_settings(t.settings)
-        facts = (t.number, t.state, t.score, len(t.scores), round(t.seconds, 3))
+        facts = (t.number, t.state, -t.score, t.n_folds, round(t.seconds, 3))
         rows.append([*facts, *(settings.get(name, "") for name in names), t.error])
     write_csv(path, ["trial", "state", metric, "folds", "seconds", *names, "error"], rows)
 

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from skpref.cli.files import complete_rows, read_sheet, say_note
 from skpref.cli.ids import read_ids, read_levels, refuse_repeated
+from skpref.cli.options import Shares
 from skpref.cli.output import check_file
 from skpref.cli.report import deliver, titled_table
 from skpref.data.choices import NONE
+from skpref.data.columns import Columns
 from skpref.data.ids import objects
 from skpref.exceptions import DataError
 from skpref.gp.crowd import CrowdGPPL
 from skpref.persistence import load
 
 if TYPE_CHECKING:
-    from skpref.cli.options import Shares
-    from skpref.data.columns import Columns
-
     Scenarios = dict[str, dict[Any, Any]]  # names of products, and their attributes or ids, by scenario
 
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skpref.cli.files import counted, say_note
-from skpref.cli.options import SPOOL
+from skpref.cli.options import SPOOL, Sync
 from skpref.cli.report import print_json
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from skpref.cli.options import Sync
 
 
 def sync(options: Sync) -> int:

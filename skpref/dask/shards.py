@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpref.inference.shards import put_together, realigned, taken_apart
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-__all__ = ["OnDask", "Parcel", "released_on_failure"]
 
 _SMALL = 50_000  # bytes that are sent eight times sooner than they are fetched once
 _AT_ONCE = 16  # results that are on their way to the client at a time

@@ -5,24 +5,18 @@ from __future__ import annotations
 import inspect
 import threading
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skpref._sources import call_on_part, is_collection
+from skpref._sources import SourceRows, call_on_part, is_collection, whole_part
+from skpref._warn import importing
 from skpref.dask.shards import OnDask, released_on_failure
 from skpref.data.shards import with_shared_ids
-from skpref.exceptions import DataError, MissingExtraError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from skpref._sources import SourceRows
-
-__all__ = ["DaskSource", "answered_lazily", "computed"]
+from skpref.exceptions import DataError
 
 # Until Python 3.12 a cached_property holds a lock of its class while it is computed, and those of Dask's frames compute
 # each other: two threads that read frames may wait for each other for ever (python/cpython#87634).
@@ -75,7 +69,7 @@ class _DaskRows:
 
     def everything(self) -> tuple[Any, Any, Any]:
         """Return all rows, targets and weights."""
-        X, y, weight = zip(*(part for part in self.collect(_same) if len(part[0])), strict=True)
+        X, y, weight = zip(*(part for part in self.collect(whole_part) if len(part[0])), strict=True)
         if hasattr(X[0], "columns"):
             import pandas as pd
 
@@ -99,11 +93,6 @@ class _DaskRows:
 
     def _released(self) -> Any:
         return released_on_failure([future for column in self._held for future in column if future is not None])
-
-
-def _same(X: Any, y: Any, weight: Any, start: int) -> tuple[Any, Any, Any]:
-    del start
-    return X, np.asarray(y), weight
 
 
 def _on_partition(
@@ -141,10 +130,8 @@ def _size(number: int, X: Any, y: Any, weight: Any) -> int:
 
 
 def _current_client() -> Any:
-    try:
+    with importing("collections of Dask need: pip install 'skpref[dask]'"):
         from distributed import default_client
-    except ImportError as error:
-        raise MissingExtraError("collections of Dask need: pip install 'skpref[dask]'") from error
     try:
         return default_client()
     except ValueError as error:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skpref._text import is_number, number
+from skpref._typing import AnyArray, Array, BoolArray
 from skpref._validation import is_missing
 from skpref._warn import warn
 from skpref.data.columns import NO_ROWS, Columns, MissingCellError, as_text
@@ -29,11 +30,6 @@ from skpref.data.task_tables import (
     rankings_of,
 )
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from skpref._typing import AnyArray, Array, BoolArray
 
 NONE = "none"  # feature, or id, of the answer that chooses none of the others
 _PRICE = re.compile(r"[$€£¥]?\s*[+-]?\d+([.,]\d+)*\s*([$€£¥%]|EUR|USD|GBP)?")

@@ -6,21 +6,17 @@ import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skpref._text import is_number, lacks_number, nearest, number, plain, with_point
+from skpref._typing import Array
 from skpref._validation import column_names, is_missing, refuse_collection, refuse_repeated_columns
-from skpref.data.ids import LEAVE_OUT, as_ids, objects, shorten
+from skpref.data.ids import LEAVE_OUT, IdColumn, as_ids, objects, shorten
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from skpref._typing import Array
-    from skpref.data.ids import IdColumn
 
 Column = Any  # name of a column (str, or the position in an array)
 Result = TypeVar("Result")

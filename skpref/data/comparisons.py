@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from skpref._checks import require
+from skpref._typing import AnyArray, Array, BoolArray, IntArray
 from skpref._validation import check_array
-from skpref.data.ids import Vocabulary, as_ids, read_only, shorten
+from skpref.data.ids import IdColumn, Vocabulary, as_ids, read_only, shorten
 from skpref.data.labels import are_with_ties, read_labels
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from skpref._typing import AnyArray, Array, BoolArray, IntArray
-    from skpref.data.ids import IdColumn
 
 MOST_SHOWN = 50  # alternatives of a choice: their pairs are 1,225, and a ranking of them has 20,825
 OnSelf = Literal["raise", "drop"]

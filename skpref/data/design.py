@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import are_names, check_types, require
+from skpref._typing import AnyArray, Array, IdRows, IntArray
 from skpref._validation import assert_all_finite, check_numbers, column_names
 from skpref.data.columns import read_ids
-from skpref.data.ids import Vocabulary, shorten
+from skpref.data.ids import IdColumn, Vocabulary, shorten
 from skpref.data.stored import is_stored
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-    from sklearn.utils import Tags
-
-    from skpref._typing import AnyArray, Array, IdRows, IntArray
-    from skpref.data.ids import IdColumn
 
 _LARGEST = 1e25  # limit on numbers: their eighth powers must fit into float64
 

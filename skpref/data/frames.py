@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skpref._text import number
 from skpref._validation import column_names, refuse_collection
@@ -16,13 +18,6 @@ from skpref.data.columns import Columns
 from skpref.data.ids import as_ids, shorten
 from skpref.data.roles import ComparisonRows, Mirrored, Missing, Rest, Roles, read
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from os import PathLike
-
-    from numpy.typing import ArrayLike
-
 
 Frame: TypeAlias = Any  # of pandas, polars or pyarrow, or a dict of columns
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib.util import find_spec
@@ -19,18 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self, cast
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from skpref._checks import require
+from skpref._typing import IntArray
 from skpref._validation import as_series, is_missing, refuse_collection
 from skpref.exceptions import DataError, UnknownIdError
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from skpref._typing import IntArray
 
 IdColumn = NDArray[Any]
 """A one-dimensional array of ids with dtype int64 or object."""

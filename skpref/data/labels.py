@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils import column_or_1d
 
 from skpref._text import number
+from skpref._typing import AnyArray, Array
 from skpref._validation import are_missing, as_array, assert_all_finite, refuse_collection
 from skpref._warn import warn
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from skpref._typing import AnyArray, Array
 
 WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
 # Verdicts of judges of language models.
@@ -24,7 +22,7 @@ GRADES = "grades are signed numbers, above 0 where left is better, such as -1, 0
 _MOST_GRADES = 15  # sizes of grades, each of which has a threshold
 _DIGITS = 6  # of decimals, which have errors; those of 32 bits have 7
 _MOST_WHOLE = 2.0**53  # grades below which are whole numbers of 64 bits
-_MANY = 10  # grades, or covariates, that are of both signs but by chance
+MANY = 10  # rows from which a pattern, such as one sign of all grades, is hardly chance
 _CASES = str.lower, str.upper, str.title
 _LABELS = "labels are numbers in [0, 1] (1 = left preferred, 0.5 = a tie), booleans, or the words left, right and tie"
 
@@ -88,7 +86,7 @@ def _numbers(values: AnyArray) -> Array:
 
 def is_of_one_side(values: Array) -> bool:
     """Tell whether a covariate is never negative, and not of 0 and 1: it is hardly a difference of two sides."""
-    return values.size >= _MANY and float(values.min()) >= 0.0 and not np.isin(values, (0.0, 1.0)).all()
+    return values.size >= MANY and float(values.min()) >= 0.0 and not np.isin(values, (0.0, 1.0)).all()
 
 
 def refuse_one_side(y: Array, weight: Array, covariate: str | None = None) -> None:
@@ -161,7 +159,7 @@ def read_signed_margins(y: Any, known: AnyArray | None = None) -> tuple[Array, A
 
 def _refuse_one_sign(signed: Array) -> None:
     """Refuse grades or margins that say of one side only that it won."""
-    if signed.size >= _MANY and (signed.min() >= 0.0 or signed.max() <= 0.0):
+    if signed.size >= MANY and (signed.min() >= 0.0 or signed.max() <= 0.0):
         got = f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {GRADES}"
         advice = "Subtract the middle of a scale such as 1 to 5; turn every second row (winner, loser, margin) around"
         more = "cross_val_predict(method='predict_proba') numbers grades from 0: loop over the folds instead"

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
+from skpref._typing import AnyArray, Array, IntArray
 from skpref._validation import are_missing, as_array, as_frame, as_series, check_numbers, refuse_collection
 from skpref._warn import warn
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from skpref._typing import AnyArray, Array, IntArray
-
     Place: TypeAlias = Callable[[int], str]  # the words for a row in messages
 
 _FEW = 8  # levels that a message shows
@@ -130,17 +127,11 @@ def _check_natural_order(classes: AnyArray, *, categorical: bool) -> None:
     advice = "state the order of the levels: class_order=[...], low to high, or pass an ordered Categorical"
     if categorical or classes.size > _MOST_GUESSED:
         raise DataError(f"y holds {kind}, whose order is unknown ({few}); {advice}.")
-    msg = f"y holds strings; their alphabetical order is used, low to high: {few}. If it is another one, {advice}."
-    warn(msg)
+    warn(f"y holds strings; their alphabetical order is used, low to high: {few}. If it is another one, {advice}.")
 
 
 def encode_levels(
-    y: ArrayLike,
-    classes: AnyArray,
-    *,
-    are_rows: bool = True,
-    place: Place = _row,
-    order: str = "class_order",
+    y: ArrayLike, classes: AnyArray, *, are_rows: bool = True, place: Place = _row, order: str = "class_order"
 ) -> IntArray:
     """Return the number of each label's level, shape (n,); `order` is the parameter that lists the levels."""
     values = column_or_1d(as_labels(y))

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from skpref._typing import AnyArray, Array, BoolArray, IntArray
 from skpref._validation import check_structure, refuse_dates
-from skpref.data.ids import as_ids, mixed, objects, read_only, shorten
+from skpref.data.ids import IdColumn, as_ids, mixed, objects, read_only, shorten
 from skpref.data.levels import check_labels, check_order, encode_levels, stated_order
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from skpref._typing import AnyArray, Array, BoolArray, IntArray
-    from skpref.data.ids import IdColumn
 
 Duplicates = Literal["error", "mean", "last"]
 _MAX_LEVELS = 1000
@@ -171,14 +167,7 @@ class Ratings:
         sizes = self.n_users, self.n_items, self.n_levels
         return Ratings(self.user[rows], self.item[rows], level, weight, *sizes)
 
-    def _refuse(
-        self,
-        order: IntArray,
-        first: IntArray,
-        last: IntArray,
-        differ: BoolArray,
-        names: Any,
-    ) -> NoReturn:
+    def _refuse(self, order: IntArray, first: IntArray, last: IntArray, differ: BoolArray, names: Any) -> NoReturn:
         users, items, levels = names or (np.arange(self.n_users), np.arange(self.n_items), np.arange(self.n_levels))
         group = int(np.flatnonzero(differ)[0])
         rows = order[first[group] : last[group] + 1]
@@ -235,11 +224,7 @@ def rating_levels(
 
 
 def encoded_ratings(
-    y: Any,
-    levels: ArrayLike | None,
-    users: IdColumn,
-    items: IdColumn,
-    numbers: IntArray | None = None,
+    y: Any, levels: ArrayLike | None, users: IdColumn, items: IdColumn, numbers: IntArray | None = None
 ) -> tuple[AnyArray, IntArray, bool]:
     """Return the levels of ratings, the number of each rating's level, and whether the levels were declared."""
 
@@ -284,9 +269,7 @@ def enough_levels(ordered: AnyArray) -> AnyArray:
 
 
 def from_matrix(
-    matrix: Any,
-    users: ArrayLike | None = None,
-    items: ArrayLike | None = None,
+    matrix: Any, users: ArrayLike | None = None, items: ArrayLike | None = None
 ) -> tuple[AnyArray, AnyArray]:
     """Convert a matrix of ratings to rows (user, item) and ratings.
 

@@ -8,15 +8,14 @@ from dataclasses import fields
 from typing import Any
 
 from skpref._validation import as_frame, refuse_repeated_columns
-from skpref.exceptions import DataError, MissingExtraError
+from skpref._warn import importing
+from skpref.exceptions import DataError
 
 
 def make_frame(values: Any, **labels: Any) -> Any:  # what pandas takes and gives
     """Return a data frame of pandas; refuse in words where it is not installed."""
-    try:
+    with importing("data frames need pandas: pip install 'skpref[frames]'"):
         import pandas as pd
-    except ImportError as error:
-        raise MissingExtraError("data frames need pandas: pip install 'skpref[frames]'") from error
     return pd.DataFrame(values, **labels)
 
 

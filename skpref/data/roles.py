@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from skpref._text import lacks_number, plain
+from skpref._typing import AnyArray, Array, BoolArray, IntArray
 from skpref.data.columns import Columns, complete, listed
-from skpref.data.ids import as_ids, shorten
-from skpref.data.task_tables import answered_tasks, covariates_of, padded
+from skpref.data.ids import IdColumn, as_ids, shorten
+from skpref.data.task_tables import Answered, answered_tasks, covariates_of, padded
 from skpref.data.times import read_times
 from skpref.data.weights import read_weights
 from skpref.data.winners import TIED, mirrored_rows, read_grades_of, read_labels_of, read_margins, refuse_ties
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from skpref._typing import AnyArray, Array, BoolArray, IntArray
-    from skpref.data.ids import IdColumn
-    from skpref.data.task_tables import Answered
 
 Column = str | int
 Missing = Literal["raise", "drop"]  # what to do with rows that lack a cell

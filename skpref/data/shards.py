@@ -6,38 +6,29 @@ which is brought here, and its rows by the numbers of the summary, which stay wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from skpref._checks import check_arrays, check_positive, is_count, require
+from skpref._typing import AnyArray, Array, IntArray
 from skpref._validation import assert_all_finite, check_numbers
 from skpref._warn import warn
-from skpref.data.columns import NO_ROWS, Columns
-from skpref.data.comparisons import Comparisons, from_labels
+from skpref.data.columns import NO_ROWS, Column, Columns
+from skpref.data.comparisons import Comparisons, OnSelf, from_labels
 from skpref.data.design import ColumnDesign, checked_numbers
-from skpref.data.ids import Vocabulary, as_ids, objects, shorten
+from skpref.data.ids import IdColumn, Vocabulary, as_ids, objects, shorten
 from skpref.data.labels import classes_of
 from skpref.data.levels import check_labels, stated_order
-from skpref.data.ratings import encoded_ratings, enough_levels
-from skpref.data.roles import context_of
+from skpref.data.ratings import Ratings, encoded_ratings, enough_levels
+from skpref.data.roles import Roles, context_of
 from skpref.data.stored import check_names, column_values
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from skpref._typing import AnyArray, Array, IntArray
-    from skpref.data.columns import Column
-    from skpref.data.comparisons import OnSelf
-    from skpref.data.ids import IdColumn
-    from skpref.data.ratings import Ratings
-    from skpref.data.roles import Roles
 
 _MANY_IDS = 1000  # distinct numbers up to which a column is taken for ids without a warning
 

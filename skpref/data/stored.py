@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skpref._text import nearest
+from skpref._typing import AnyArray
+from skpref._warn import importing
 from skpref.data.ids import shorten
-from skpref.exceptions import DataError, MissingExtraError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from skpref._typing import AnyArray
+from skpref.exceptions import DataError
 
 _BATCH_ROWS = 1_000_000  # of a table, of which reading takes 400 MB
 
@@ -32,10 +30,8 @@ def open_dataset(X: Any) -> Any:  # a path or a dataset of pyarrow
     path = Path(X) if isinstance(X, str) or hasattr(X, "__fspath__") else None
     if path is not None and ".csv" in path.suffixes and path.suffix not in {".parquet", ".pq"} and not path.is_dir():
         raise DataError(f"X is {shorten(str(X))}, which is no Parquet file: read it by pandas.read_csv, pass the frame")
-    try:
+    with importing("Parquet files need pyarrow: pip install 'skpref[frames]'"):
         from pyarrow import dataset
-    except ImportError as error:
-        raise MissingExtraError("Parquet files need pyarrow: pip install 'skpref[frames]'") from error
     if isinstance(X, dataset.Scanner):
         raise DataError("X is a Scanner of pyarrow, which can be read only once: pass its dataset, filtered if need be")
     if path is None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from skpref._checks import are_names, check_features, check_indices, check_types, require
+from skpref._typing import AnyArray, Array, Features, IntArray
 from skpref._validation import as_frame, check_array, column_names, refuse_collection, refuse_repeated_columns
-from skpref.data.ids import Frozen, Vocabulary, mixed, shorten
+from skpref.data.ids import Frozen, IdColumn, Vocabulary, mixed, shorten
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from skpref._typing import AnyArray, Array, Features, IntArray
-    from skpref.data.ids import IdColumn
 
 _FAR = 1000.0  # standard deviations between items whose utilities are independent; length-scales are a few of them
 _MOST_INCOMPLETE = 0.25  # share of the items; the median distances of more would be those to far rows
@@ -172,12 +167,8 @@ class Table(Frozen):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, with read-only arrays."""
         names, incomplete = state["feature_names"], state.get("incomplete", np.zeros(0, dtype=np.int64))
-        self.__dict__.update(
-            features=_freeze(state["features"]),
-            vocabulary=state["vocabulary"],
-            feature_names=None if names is None else tuple(names),
-            incomplete=_freeze(incomplete),
-        )
+        frozen = {"features": _freeze(state["features"]), "incomplete": _freeze(incomplete)}
+        self.__dict__.update(frozen, vocabulary=state["vocabulary"], feature_names=names and tuple(names))
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""

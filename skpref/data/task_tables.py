@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from skpref._text import is_number, number
+from skpref._typing import AnyArray, Array
 from skpref._warn import warn
-from skpref.data.columns import as_text, listed
+from skpref.data.columns import Columns, as_text, listed
 from skpref.data.ids import objects, shorten
 from skpref.data.labels import WORDS
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skpref._typing import AnyArray, Array
-    from skpref.data.columns import Columns
     from skpref.data.roles import Roles
 
 PROFILE = "profile of features"  # name of a column that `from_tasks` and the like make

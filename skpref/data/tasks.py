@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.utils.validation import check_consistent_length
 
 from skpref._text import number
+from skpref._typing import AnyArray, Array, BoolArray, IntArray
 from skpref._validation import are_missing, as_array, refuse_collection
 from skpref.data.columns import NO_ROWS, Columns
 from skpref.data.comparisons import MOST_SHOWN, Comparisons, pairs_of, read_groups
-from skpref.data.ids import LEAVE_OUT, as_ids, kinds_of, shorten
+from skpref.data.ids import LEAVE_OUT, IdColumn, Vocabulary, as_ids, kinds_of, shorten
 from skpref.data.labels import WORDS
-from skpref.data.roles import context_of, numbers_of
+from skpref.data.roles import Roles, context_of, numbers_of
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skpref._typing import AnyArray, Array, BoolArray, IntArray
-    from skpref.data.ids import IdColumn, Vocabulary
-    from skpref.data.roles import Roles
 
 POSITION, ID, RANKS = "position", "id", "ranks"  # forms of answers
 TABLE_OF_TASKS = "be a table whose rows are tasks: a column of users, and columns of the items shown"

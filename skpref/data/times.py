@@ -5,19 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from skpref._text import is_number, lacks_number
+from skpref._typing import Array
+from skpref.data.columns import Columns
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skpref._typing import Array
-    from skpref.data.columns import Columns
 
 _YEAR = 365.25 * 86_400e6  # microseconds
 _UNITS = {"h": 3_600e6, "D": 86_400e6, "W": 7 * 86_400e6, "M": _YEAR / 12, "Y": _YEAR}

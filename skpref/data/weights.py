@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import inspect
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 
+from skpref._typing import Array
 from skpref._validation import assert_all_finite, check_numbers
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array
 
 # Larger weights count as this, as sums and squares must be finite; smaller ones, whose inverses overflow, count as 0.
 _LARGEST, _SMALLEST = 1e100, float(np.finfo(np.float64).tiny)

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
 from skpref._text import is_number, lacks_number, number, other_side, plain
+from skpref._typing import Array, IntArray
 from skpref._warn import warn
-from skpref.data.columns import DROP, TRUTH
-from skpref.data.ids import Vocabulary, shorten
-from skpref.data.labels import GRADES, verdict
+from skpref.data.columns import DROP, TRUTH, Columns
+from skpref.data.ids import IdColumn, Vocabulary, shorten
+from skpref.data.labels import GRADES, MANY, verdict
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skpref._typing import Array, IntArray
-    from skpref.data.columns import Columns
-    from skpref.data.ids import IdColumn
 
 _BOTH = "both bad", "both-bad", "bothbad", "tie bothbad", "tie both bad", "both good"
 _HALVES = "1/2-1/2", "½-½", "½"
@@ -49,7 +43,6 @@ _SCORE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*[-:\u2013]\s*([0-9]+(?:\.[0-9]+
 TIED = {"draw", "drawn", "tie", "tied", "istie", "isdraw"}  # names of columns of flags
 _YES = {"1", "true", "yes"}
 _COUNTS = "win", "vote", "count"  # in names of columns of counts
-_FEWEST = 10  # rows from which a pattern is hardly chance
 _MIRRORED = 0.95  # share of rows with a twin from which games are listed twice
 
 
@@ -218,7 +211,7 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
                 raise columns.fault(f"expected the left and the right score, such as 2-1 or 2:1, got {got}", row, name)
         return np.array([float(score[1]) - float(score[2]) for score in found if score is not None])
     margins = columns.numbers(name, meaning="a score")
-    if margins.size >= _FEWEST and margins.min() >= 0.0 and margins.max() > 0.0:
+    if margins.size >= MANY and margins.min() >= 0.0 and margins.max() > 0.0:
         other = other_side(columns.names, name) or "OTHER_COLUMN"
         what = "this column is read as the left score minus the right one, but it is never negative: left never loses"
         raise columns.fault(f"{what}; name the scores of both sides: {name}, {other}", None, name)
@@ -229,7 +222,7 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
 def mirrored_rows(left: IdColumn, right: IdColumn, margin: Array, user: IdColumn | None = None) -> IntArray | None:
     """Return numbers of games, shape (n,), of which rows that list one for either side share one; None if few do."""
     n = margin.size
-    if n < _FEWEST or abs(np.sum(np.sign(margin))) > (1.0 - _MIRRORED) * n:
+    if n < MANY or abs(np.sum(np.sign(margin))) > (1.0 - _MIRRORED) * n:
         return None
     items = Vocabulary.from_columns(left, right)
     codes = np.stack([items.encode(left), items.encode(right)])

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skpref._math.linalg import product, solve_lower
 from skpref._math.quadrature import expectation
+from skpref._typing import Array
 from skpref.inference.ep import expectation_propagation
 from skpref.likelihoods import Gaussian, OrdinalProbit
-from skpref.likelihoods.base import Likelihood
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from numpy.typing import ArrayLike
-
-    from skpref._typing import Array
-    from skpref.likelihoods.base import Triple
+from skpref.likelihoods.base import Likelihood, Triple
 
 
 @contextmanager

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array, Features, IntArray
-    from skpref.factorization.machine.model import Machine
-    from skpref.factorization.machine.posterior import FMPosterior
+from skpref._typing import Array, Features, IntArray
+from skpref.factorization.machine.model import Machine
+from skpref.factorization.machine.posterior import FMPosterior
 
 _MOST_USERS: Final = 400  # trained users, over all draws, that stand for an unseen one
 _PRIOR_SHARE: Final = 0.99  # share of its prior variances above which a column has no data

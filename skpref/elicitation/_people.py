@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy, deepcopy
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import last_step
+from skpref._typing import Array, Features, IntArray
 from skpref._validation import check_array
 from skpref.data import OneHotDesign, Vocabulary, as_ids
 from skpref.data.columns import read_ids
@@ -21,6 +23,7 @@ from skpref.data.ids import shorten
 from skpref.data.levels import numbers_of_levels
 from skpref.elicitation._beliefs import (
     Z_90,
+    Belief,
     Estimates,
     belief_of,
     conditioned_belief,
@@ -28,8 +31,7 @@ from skpref.elicitation._beliefs import (
     labels_of,
 )
 from skpref.elicitation._machines import draws_of_population, population_of
-from skpref.elicitation._newcomers import Newcomers
-from skpref.elicitation._samples import belief_from_draws, belief_from_samples
+from skpref.elicitation._raters import Newcomers, belief_from_draws, belief_from_samples
 from skpref.elicitation._tasks import TaskUser
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
@@ -39,14 +41,7 @@ from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.factorization.max_margin.posterior import IPM3FPosterior
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
-from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseMargin, PairwiseTies
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skpref._typing import Array, Features, IntArray
-    from skpref.elicitation._beliefs import Belief
-    from skpref.likelihoods import Likelihood
+from skpref.likelihoods import Gaussian, Likelihood, OrdinalProbit, PairwiseMargin, PairwiseTies
 
 _MAX_PAIRS: Final = 2000
 _MAX_COVARIANCES: Final = 5000  # candidates with a covariance matrix: 0.2 GB
@@ -310,8 +305,37 @@ class MachineUser(_NormalUser):
         return whole
 
 
-class _PairsUser(_NormalUser):
-    """A user who compares items."""
+class PairUser(_NormalUser):
+    """A user who compares items: of a `CrowdGPPL`, trained or unseen; of a `GPPLClassifier`, nobody in particular."""
+
+    def __init__(self, model: GPPLClassifier | CrowdGPPL, pairs: list[tuple[Any, Any]], user: Any) -> None:
+        self.model, self.candidates, self.likelihood = model, pairs, model.likelihood_
+        self.rows = [(user, *pair) for pair in pairs] if isinstance(model, CrowdGPPL) else pairs
+        ids = model.user_ids_.tolist() if isinstance(model, CrowdGPPL) else []
+        if isinstance(self.likelihood, PairwiseTies) and user in ids:
+            thresholds: Any = model.tie_thresholds_
+            self.likelihood = replace(self.likelihood, threshold=float(thresholds[ids.index(user)]))
+        self.labels = tuple(model.classes_.tolist()) if model.classes_.size > 2 else labels_of(self.likelihood)
+
+    @classmethod
+    def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Person:
+        """Return the user of a session, with the candidates checked."""
+        del freeze
+        if isinstance(model.likelihood_, PairwiseMargin):
+            raise DataError("a session asks for preferences, and likelihood='margin' is of margins: fit another model")
+        if isinstance(model, GPPLClassifier) and user is not None:
+            raise DataError(f"a GPPLClassifier has no users; got user {shorten(user)}. Use CrowdGPPL")
+        if isinstance(model, CrowdGPPL):
+            if model.groups:
+                raise DataError(
+                    f"a session asks for no group, and the model has groups={list(model.groups)}: fit a CrowdGPPL "
+                    "without groups, or one with the groups as its users, such as user='category'"
+                )
+            user = _new_user_id(model.user_ids_) if user is None else user
+        ids = getattr(model.items, "ids", model.item_ids_)  # of the table, compared or not, if there is one
+        if model._has_tasks:  # noqa: SLF001 - of this package
+            return TaskUser.from_model(model, candidates, user, ids, rng)
+        return cls(model, _pairs_of(candidates, ids, rng), user)
 
     def read(self, answer: Any) -> float:
         """Return a preference between 0 and 1."""
@@ -344,75 +368,6 @@ class _PairsUser(_NormalUser):
         variance = np.einsum("ij,ij->i", inverse @ belief.covariance(), inverse)
         half_width = Z_90 * np.sqrt(np.maximum(variance, 0.0))
         return Estimates(ids, value, value - half_width, value + half_width)
-
-    @staticmethod
-    def refuse_margins(model: Any) -> None:
-        """Refuse a model whose answers are no preferences."""
-        if isinstance(model.likelihood_, PairwiseMargin):
-            raise DataError("a session asks for preferences, and likelihood='margin' is of margins: fit another model")
-
-    @staticmethod
-    def pairs(candidates: Any, ids: Any, rng: np.random.Generator) -> list[tuple[Any, Any]]:
-        """Return the candidates; by default all pairs of the items, or 2,000 random ones."""
-        if candidates is None:
-            n = len(ids)
-            total = n * (n - 1) // 2
-            if total <= _MAX_PAIRS:
-                return list(combinations(ids.tolist(), 2))
-            left, right = _pairs_at(np.sort(rng.choice(total, _MAX_PAIRS, replace=False)), n)
-            return list(zip(ids[left].tolist(), ids[right].tolist(), strict=True))
-        left, right = read_ids(candidates, ("left", "right"), "candidates")
-        same = [row for row, (a, b) in enumerate(zip(left.tolist(), right.tolist(), strict=True)) if a == b]
-        if same:
-            raise DataError(f"candidate {same[0]} compares item {shorten(left[same[0]])} with itself.")
-        return list(zip(left.tolist(), right.tolist(), strict=True))
-
-
-class GPPLUser(_PairsUser):
-    """The user whose utilities a `GPPLClassifier` models."""
-
-    def __init__(self, model: GPPLClassifier, pairs: list[tuple[Any, Any]]) -> None:
-        self.model, self.candidates, self.rows = model, pairs, pairs
-        self.likelihood = model.likelihood_
-        self.labels = tuple(model.classes_.tolist()) if model.classes_.size > 2 else labels_of(self.likelihood)
-
-    @classmethod
-    def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Person:
-        """Return the user of a session, with the candidates checked."""
-        del freeze
-        cls.refuse_margins(model)
-        if user is not None:
-            raise DataError(f"a GPPLClassifier has no users; got user {shorten(user)}. Use CrowdGPPL")
-        if model._has_tasks:  # noqa: SLF001 - of this package
-            return TaskUser.from_model(model, candidates, None, _known_items(model), rng)
-        return cls(model, cls.pairs(candidates, _known_items(model), rng))
-
-
-class CrowdUser(_PairsUser):
-    """A user of a `CrowdGPPL`, trained or unseen."""
-
-    def __init__(self, model: CrowdGPPL, pairs: list[tuple[Any, Any]], user: Any) -> None:
-        self.model, self.candidates, self.rows = model, pairs, [(user, *pair) for pair in pairs]
-        self.likelihood, ids = model.likelihood_, model.user_ids_.tolist()
-        if isinstance(self.likelihood, PairwiseTies) and user in ids:
-            thresholds: Any = model.tie_thresholds_
-            self.likelihood = replace(self.likelihood, threshold=float(thresholds[ids.index(user)]))
-        self.labels = tuple(model.classes_.tolist()) if model.classes_.size > 2 else labels_of(self.likelihood)
-
-    @classmethod
-    def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Person:
-        """Return the user of a session, with the candidates checked."""
-        del freeze
-        cls.refuse_margins(model)
-        if model.groups:
-            raise DataError(
-                f"a session asks for no group, and the model has groups={list(model.groups)}: fit a CrowdGPPL without "
-                "groups, or one with the groups as its users, such as user='category'"
-            )
-        user = _new_user_id(model.user_ids_) if user is None else user
-        if model._has_tasks:  # noqa: SLF001 - of this package
-            return TaskUser.from_model(model, candidates, user, _known_items(model), rng)
-        return cls(model, cls.pairs(candidates, _known_items(model), rng), user)
 
 
 class RatingUser:
@@ -480,8 +435,8 @@ _PERSONS: Final[dict[type, Any]] = {
     VariationalFMClassifier: MachineUser,
     VariationalFMOrdinal: MachineUser,
     MaxMarginFactorization: RatingUser,
-    GPPLClassifier: GPPLUser,
-    CrowdGPPL: CrowdUser,
+    GPPLClassifier: PairUser,
+    CrowdGPPL: PairUser,
 }
 
 
@@ -493,9 +448,21 @@ def _expected_levels(ids: list[Any], labels: tuple[Any, ...], belief: Belief) ->
     return Estimates(ids, p @ levels, low, high)
 
 
-def _known_items(model: GPPLClassifier | CrowdGPPL) -> Any:
-    """Return the ids of a model's table, whether they were compared or not; without a table, of the compared items."""
-    return getattr(model.items, "ids", model.item_ids_)
+def _pairs_of(candidates: Any, ids: Any, rng: np.random.Generator) -> list[tuple[Any, Any]]:
+    """Return the candidates; by default all pairs of the items, or 2,000 random ones."""
+    if candidates is None:
+        n = len(ids)
+        total = n * (n - 1) // 2
+        if total <= _MAX_PAIRS:
+            return list(combinations(ids.tolist(), 2))
+        left, right = _pairs_at(np.sort(rng.choice(total, _MAX_PAIRS, replace=False)), n)
+        return list(zip(ids[left].tolist(), ids[right].tolist(), strict=True))
+    left, right = read_ids(candidates, ("left", "right"), "candidates")
+    pairs = list(zip(left.tolist(), right.tolist(), strict=True))
+    same = next((row for row, (a, b) in enumerate(pairs) if a == b), None)
+    if same is not None:
+        raise DataError(f"candidate {same} compares item {shorten(left[same])} with itself.")
+    return pairs
 
 
 def _normal(noise: float) -> Gaussian:

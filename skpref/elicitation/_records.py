@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
+from skpref._archive import replacing
 from skpref.data.ids import shorten
-from skpref.elicitation._strategies import STRATEGIES
+from skpref.elicitation._strategies import STRATEGIES, Strategy
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    import os
-
-    from skpref.elicitation._strategies import Strategy
 
 _FORMAT: Final = "skpref session 1"
 _LARGEST: Final = 1 << 28  # bytes of a file that is read
@@ -37,14 +33,8 @@ class SessionRecord(NamedTuple):
         """Write the file; it appears under its name when it is complete."""
         ids = isinstance(self.candidates, list) or getattr(self.candidates, "ndim", None) == 1
         fields = self._asdict() | {"candidates": list(self.candidates) if ids else None}
-        fields = {name: value if name == "generator" else _plain(value) for name, value in fields.items()}
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-        try:
-            temporary.write_text(json.dumps({"format": _FORMAT, **fields}, indent=1), "utf-8")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(Path(path)) as file:
+            file.write(json.dumps({"format": _FORMAT, **fields}, indent=1, default=_plain).encode())
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
@@ -101,10 +91,7 @@ def _is_row(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    if value is not None and not isinstance(value, bool | int | float | str):
-        raise DataError(f"only numbers and texts can be saved; got {shorten(value)}. Pickle the session instead.")
-    return value
+    """Return a number or text of NumPy as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise DataError(f"only numbers and texts can be saved; got {shorten(value)}. Pickle the session instead.")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from skpref._typing import Array, IntArray
+from skpref.elicitation._beliefs import Belief
+from skpref.elicitation._session import Session
 from skpref.elicitation._strategies import STRATEGIES, check_number, check_strategy
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array, IntArray
-    from skpref.elicitation._beliefs import Belief
-    from skpref.elicitation._session import Session
 
 
 @dataclass(frozen=True, eq=False)

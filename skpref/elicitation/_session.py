@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from copy import copy
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skpref._math.random import as_generator
-from skpref.elicitation._people import person_of
+from skpref._typing import IntArray, MatrixLike, RandomState
+from skpref.elicitation._beliefs import Belief, Estimates
+from skpref.elicitation._people import Person, person_of
 from skpref.elicitation._records import SessionRecord
-from skpref.elicitation._strategies import check_number, check_strategy, choose
+from skpref.elicitation._strategies import Strategy, check_number, check_strategy, choose
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    import os
-
-    from numpy.typing import ArrayLike
-
-    from skpref._typing import IntArray, MatrixLike, RandomState
-    from skpref.elicitation._beliefs import Belief, Estimates
-    from skpref.elicitation._people import Person
-    from skpref.elicitation._strategies import Strategy
 
 
 def select(
@@ -155,15 +149,6 @@ class Session:
     candidates_: Any
     labels_: tuple[Any, ...]
     answers_: dict[int, Any]
-    _person: Person
-    _user: Any
-    _min_gain: float
-    _strategy: Strategy
-    _rng: np.random.Generator
-    _values: dict[int, float]  # the answers as numbers
-    _asked: set[int]
-    _belief: Belief | None  # None: not computed yet
-    _model: Any  # None: not computed yet
 
     def __init__(
         self,
@@ -180,10 +165,20 @@ class Session:
         if not isinstance(min_gain, Real) or isinstance(min_gain, bool) or not 0.0 <= min_gain < np.inf:
             raise DataError(f"min_gain must be a number of at least 0, in nats; got {min_gain!r:.80}.")
         rng = as_generator(random_state)
-        self._user, self._min_gain = user, float(min_gain)
-        self._person = person_of(model, candidates, user, freeze, rng)
+        self._user: Any = user
+        self._min_gain: float = float(min_gain)
+        self._person: Person = person_of(model, candidates, user, freeze, rng)
         self.candidates_, self.labels_ = self._person.candidates, self._person.labels
-        self.__dict__ |= _initial_attributes(strategy, rng)
+        self._begin(strategy, rng)
+
+    def _begin(self, strategy: Strategy, rng: np.random.Generator) -> None:
+        """Set the attributes of a session before its first question."""
+        self._strategy, self._rng = strategy, rng
+        self.answers_ = {}
+        self._values: dict[int, float] = {}  # the answers as numbers
+        self._asked: set[int] = set()
+        self._belief: Belief | None = None  # None: not computed yet
+        self._model: Any = None  # None: not computed yet
 
     def fresh(self, strategy: Strategy | None = None, random_state: RandomState = None) -> Session:
         """Return a session with the same user and questions, without answers.
@@ -205,7 +200,7 @@ class Session:
         chosen: Strategy = self._strategy if strategy is None else strategy
         check_strategy(chosen)
         session = copy(self)
-        session.__dict__ |= _initial_attributes(chosen, as_generator(random_state))
+        Session._begin(session, chosen, as_generator(random_state))
         return session
 
     @property
@@ -454,19 +449,6 @@ class Session:
         belief = self._person.belief(values)
         self._values, self.answers_ = values, answers
         self._belief, self._model = belief, None
-
-
-def _initial_attributes(strategy: Strategy, rng: np.random.Generator) -> dict[str, Any]:
-    """Return the attributes of a session before its first question."""
-    return {
-        "_strategy": strategy,
-        "_rng": rng,
-        "answers_": {},
-        "_values": {},
-        "_asked": set(),
-        "_belief": None,
-        "_model": None,
-    }
 
 
 def _rows_among(among: Any, size: int) -> IntArray:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from skpref._typing import Array, IntArray
+from skpref.elicitation._beliefs import Belief
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from skpref._typing import Array, IntArray
-    from skpref.elicitation._beliefs import Belief
 
 Strategy: TypeAlias = Literal["random", "mean", "variance", "information", "determinant"]
 #: Names of the strategies.

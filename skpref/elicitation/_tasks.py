@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from scipy.special import entr, softmax
 
+from skpref._typing import Array
 from skpref.data.ids import shorten
 from skpref.elicitation._beliefs import Belief, Estimates, ignore_missing_names
 from skpref.exceptions import DataError
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.entities import Items
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skpref._typing import Array
-    from skpref.gp.pairwise import GPPLClassifier
+from skpref.gp.pairwise import GPPLClassifier
 
 _N_DRAWS: Final = 1000
 _N_TASKS: Final = 500  # random tasks that are candidates by default

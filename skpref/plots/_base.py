@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import last_step
 from skpref._text import printable
-from skpref.exceptions import DataError, MissingExtraError
+from skpref._warn import importing
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,10 +46,8 @@ def _axes(ax: Axes | None, *n_labels: int) -> Axes:
     """Return the axes to draw on; None: of a new figure, which is larger if it has many labels in a column or row."""
     if ax is not None:
         return ax
-    try:
+    with importing(_MISSING):
         import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingExtraError(_MISSING) from error
     size = [max(usual, _INCHES_OF_LABEL * n) for usual, n in zip(plt.rcParams["figure.figsize"], n_labels, strict=True)]
     return plt.subplots(figsize=size, layout="constrained")[1]
 
@@ -133,11 +132,9 @@ def offscreen_axes(width: float = 7.0, height: float = 4.5) -> Axes:
     >>> display.ax_.get_xlabel()
     'pass'
     """
-    try:
+    with importing(_MISSING):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError(_MISSING) from error
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure.subplots()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -17,12 +18,8 @@ from sklearn.utils import check_random_state
 
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
+from skpref.search.loop import Settings
 from skpref.settings import Fixed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from skpref.search.loop import Settings
 
 _NOWHERE = object()
 _PRIMITIVES = (type(None), bool, int, float, str)  # types that optuna stores unchanged
@@ -30,9 +27,7 @@ _SEEDS = 2**31 - 1
 _TAIL = 1e-12  # probability of each tail in which no quantile is computed
 _FEW_ITEMS = 100  # items up to which all are inducing points, and their number is not searched
 # Names of kernels; None is the default, "product-matern-3/2".
-_MOST_SMOOTH = (
-    500  # products whose utilities a search lets be a smooth function of their attributes, which takes longer
-)
+_MOST_SMOOTH = 500  # products up to which utilities may be a smooth function of attributes, which takes longer
 _KERNELS = None, "product-matern-1/2", "squared-exponential", "additive-matern-3/2"
 _MANY_FEATURES = 50  # features up to which length-scales of single ones are tried; beyond, it takes too long
 _KINDS = "a list, a distribution of scipy.stats (anything with `rvs`), a LogInteger, or a distribution of optuna"
@@ -216,10 +211,6 @@ def _crowd(estimator: Any) -> dict[str, Any]:
     return space
 
 
-def _ordinal(_: Any) -> dict[str, Any]:
-    return {"kernel": [None, "ard", "linear-ard", "auto"]}
-
-
 def _m3f(_: Any) -> dict[str, Any]:
     # Without `sigma`: with C, only its ratio to the margin matters.
     return {
@@ -241,23 +232,10 @@ def _machine(_: Any) -> dict[str, Any]:
     return {"n_factors": stats.randint(0, 33), "learn_priors": [True, False]}
 
 
-def _binary_machine(estimator: Any) -> dict[str, Any]:
-    return _machine(estimator) | {"link": ["probit", "logit"]}
-
-
-def _sparse(estimator: Any) -> dict[str, Any]:
-    space: dict[str, Any] = {"likelihood": ["gaussian", "student-t"]}
+def _sparse(estimator: Any, likelihoods: list[str]) -> dict[str, Any]:
     # "auto" takes as many points as are cheap: held-out rows would only ask for more.
-    return space | ({"inducing": LogInteger(50, 500)} if isinstance(estimator.inducing, Integral) else {})
-
-
-def _sparse_classes(estimator: Any) -> dict[str, Any]:
-    space: dict[str, Any] = {"likelihood": ["probit", "logit"]}
-    return space | ({"inducing": LogInteger(50, 500)} if isinstance(estimator.inducing, Integral) else {})
-
-
-def _latent(_: Any) -> dict[str, Any]:
-    return {"n_components": [None, 1, 2, 3, 5], "inducing": LogInteger(20, 100)}
+    points = {"inducing": LogInteger(50, 500)} if isinstance(estimator.inducing, Integral) else {}
+    return {"likelihood": likelihoods, **points}
 
 
 # An estimator is a line here. By name: a search of one family need not import the others.
@@ -265,15 +243,15 @@ _SPACES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "GPPLClassifier": _items,
     "GPPLRegressor": _rows,
     "CrowdGPPL": _crowd,
-    "GPOrdinalRegressor": _ordinal,
+    "GPOrdinalRegressor": lambda _: {"kernel": [None, "ard", "linear-ard", "auto"]},
     "GibbsM3F": _m3f,
     "GibbsIPM3F": _ipm3f,
     "VariationalFM": _machine,
-    "VariationalFMClassifier": _binary_machine,
+    "VariationalFMClassifier": lambda estimator: _machine(estimator) | {"link": ["probit", "logit"]},
     "VariationalFMOrdinal": _machine,
-    "SVGPRegressor": _sparse,
-    "SVGPClassifier": _sparse_classes,
-    "BayesianGPLVM": _latent,
+    "SVGPRegressor": lambda estimator: _sparse(estimator, ["gaussian", "student-t"]),
+    "SVGPClassifier": lambda estimator: _sparse(estimator, ["probit", "logit"]),
+    "BayesianGPLVM": lambda _: {"n_components": [None, 1, 2, 3, 5], "inducing": LogInteger(20, 100)},
 }
 
 
@@ -299,12 +277,7 @@ class Distributions:
 
         What the space does not hold otherwise is left to the sampler.
         """
-        start = dict(self.start)
-        near = {
-            name: _nearest(distribution, start[name])
-            for name, distribution in self.distributions.items()
-            if name in start
-        }
+        near = {name: _nearest(own, self.start[name]) for name, own in self.distributions.items() if name in self.start}
         return {name: value for name, value in near.items() if value is not _NOWHERE}
 
     def encoded(self, settings: Settings) -> Settings:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection._validation import _score
@@ -15,22 +17,18 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
 from skpref._callbacks import notify
+from skpref._events import Iteration
+from skpref._text import error_line
 from skpref.exceptions import DataError
 from skpref.search.figures import figures_of
-from skpref.search.loop import Step, TrialRecord
+from skpref.search.loop import Settings
 from skpref.search.sampler import ERROR
 from skpref.search.sharing import has_ended
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from skpref._events import Iteration
-    from skpref.search.loop import Report, Settings
 
 PARTS = 4  # parts of a fit; the pruner looks after the first one
 _FOLD = "skpref:fold{}"  # attribute of a trial in a study: what came out of one fold
 _KEPT = ("test_scores", "train_scores", "fit_time", "score_time", "n_test_samples")
-_STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 
 
 class Gathered:
@@ -78,6 +76,7 @@ class Evaluation:
         self,
         search: Any,
         gathered: Gathered,
+        space: Any,
         evaluate_candidates: Callable[..., Any],
         folds: Folds,
         at_once: int,
@@ -86,14 +85,27 @@ class Evaluation:
         self.contexts = Contexts(search, root, -(-search.n_splits_ // at_once))
         self._search = search
         self._gathered = gathered
+        self._space = space
         self._evaluate_candidates = evaluate_candidates
         self._folds = folds
         self._n_splits = search.n_splits_
         self._at_once = at_once
         self._looks = search.pruner is not None and at_once == 1 and root is not None
 
-    def run_trial(self, trial: Any, settings: Settings, report: Report) -> None:
-        """Evaluate a trial until all folds are done, or it is pruned."""
+    def run_trial(self, trial: Any) -> float:
+        """Return the mean score of a trial over all folds; raise TrialPruned once it is clearly worse than others."""
+        from optuna import TrialPruned
+
+        settings, scores = self._space.suggest(trial), dict[int, float]()
+
+        def report(fold: int, score: float, parts: int) -> bool:
+            """Report the score of a fold, in place of an earlier one of it, and return whether to prune the trial."""
+            scores[fold] = score
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a trial of a process that was killed has reported some steps before
+                trial.report(float(np.mean(list(scores.values()))), parts)
+            return bool(parts < PARTS * self._n_splits and trial.should_prune())
+
         with self.contexts.trial(trial.number, settings) as task:
             for first in range(0, self._n_splits, self._at_once):
                 wanted = range(first, min(first + self._at_once, self._n_splits))
@@ -101,16 +113,17 @@ class Evaluation:
                 watch = Watch(self._look(report)) if self._looks and first == 0 else None
                 with task.folds(len(wanted), watch) as context:
                     outs = self.evaluate(settings, wanted, context)
-                if watch is not None and watch.stopped:
-                    task.pruned = True
-                    return
-                for fold, out in zip(wanted, outs, strict=True):
+                task.pruned = watch is not None and watch.stopped
+                for fold, out in () if task.pruned else zip(wanted, outs, strict=True):
                     trial.set_user_attr(_FOLD.format(fold), _storable(out))
                     score = self._score_of(out)
                     task.add(out)
-                    task.pruned |= report(Step(fold, -score, PARTS * (fold + 1)))
+                    task.pruned |= report(fold, score, PARTS * (fold + 1))
                 if task.pruned:
-                    return
+                    break
+        if task.pruned:
+            raise TrialPruned
+        return float(np.mean(list(scores.values())))
 
     def evaluate(self, settings: Settings, wanted: range, context: dict[str, Any]) -> list[dict[str, Any]]:
         """Return scikit-learn's results of some folds."""
@@ -124,7 +137,7 @@ class Evaluation:
         outs: list[dict[str, Any]] = self._gathered.out[-len(wanted) :]
         return outs
 
-    def _look(self, report: Report) -> Callable[[Any, int], bool]:
+    def _look(self, report: Callable[[int, float, int], bool]) -> Callable[[Any, int], bool]:
         """Return a callback that scores an unfinished estimator on the test part of the first fold."""
         X, y, scorers, params = self._gathered.scoring()
 
@@ -136,10 +149,10 @@ class Evaluation:
                 of_rows = _check_method_params(X, params=params, indices=test)
                 out = {"test_scores": _score(estimator, *held_out, scorers, of_rows, float("nan"))}
             try:
-                loss = -self._score_of(out)
+                score = self._score_of(out)
             except DataError:  # nothing can be said yet
                 return False
-            return report(Step(0, loss, parts))
+            return report(0, score, parts)
 
         return look
 
@@ -304,47 +317,47 @@ def _replace_estimator(outer: Any, estimator: Any, fitted: Any) -> Any:
 
 
 # ----------------------------------------------------------------------------------------------------- what a study has
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class TrialRecord:
     """A trial that ended."""
 
+    number: int  # from 0; trial 0 has the default settings
     settings: Settings  # parameters by name
-    state: str  # how it ended
+    state: str  # "complete", "pruned" or "failed"
     outs: list[dict[str, Any] | None]  # what came out of each fold; None where it was not run
-    score: float  # mean over the folds; NaN if it is not complete
+    score: float  # mean over the folds run; NaN without any
+    seconds: float
     error: str  # why it failed
 
+    @property
+    def n_folds(self) -> int:
+        """Number of the folds run."""
+        return sum(out is not None for out in self.outs)
 
-def rows_of(study: Any, space: Any, n_splits: int) -> list[Row]:
+
+def records_of(study: Any, space: Any, n_splits: int) -> list[TrialRecord]:
     """Return all ended trials of a study, including other runs and processes."""
     from optuna.trial import FixedTrial
 
-    rows = []
+    records: list[TrialRecord] = []
     for trial in study.get_trials(deepcopy=False):
         if not has_ended(trial) or not trial.params:
             continue
         outs = [trial.user_attrs.get(_FOLD.format(fold)) for fold in range(n_splits)]
-        state = _STATES[trial.state.name]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             settings = space.suggest(FixedTrial(trial.params))
-        score = trial.value if state == "complete" else float("nan")
-        rows.append(Row(settings, state, outs, score, trial.user_attrs.get(ERROR, "")))
-    return rows
+        error = error_line(trial.user_attrs[ERROR]) if ERROR in trial.user_attrs else ""
+        state, seconds = STATES[trial.state.name], trial.duration.total_seconds()
+        records.append(TrialRecord(len(records), settings, state, outs, score_of(trial), seconds, error))
+    return records
 
 
-def record_of(trial: Any, number: int) -> TrialRecord:
-    """Return a trial of a search with one metric as a record; its scores are losses again."""
-    scores: list[float] = []
+def score_of(trial: Any) -> float:
+    """Return the mean score of a trial over the folds that were run, NaN without any."""
     reported = trial.intermediate_values
-    while (out := trial.user_attrs.get(_FOLD.format(len(scores)))) is not None:
-        scores.append(-out["test_scores"])
-    if reported and not scores:  # pruned inside its first fit
-        scores = [-reported[max(reported)]]
-    finite = tuple(score for score in scores if np.isfinite(score))
-    error = error_line(trial.user_attrs[ERROR]) if ERROR in trial.user_attrs else ""
-    return TrialRecord(
-        number, _STATES[trial.state.name], dict(trial.params), finite, trial.duration.total_seconds(), error
-    )
+    last = reported[max(reported)] if reported else float("nan")
+    return float(last if trial.value is None else trial.value)
 
 
 def _storable(out: dict[str, Any]) -> dict[str, Any]:
@@ -364,12 +377,3 @@ def blank(example: dict[str, Any], score: Any) -> dict[str, Any]:
             scores = example[name]
             empty[name] = dict.fromkeys(scores, score) if isinstance(scores, dict) else score
     return empty
-
-
-def error_line(error: BaseException | str) -> str:
-    """Return the line of an error that says what happened; in a traceback, the first one after the last frame."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    frames = [number for number, line in enumerate(lines) if line.lstrip().startswith('File "')]
-    if not frames:
-        return lines[0]
-    return next((line for line in lines[frames[-1] + 1 :] if line[:1].strip()), lines[-1].strip())

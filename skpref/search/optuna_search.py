@@ -5,39 +5,44 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import joblib
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import FitFailedWarning
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpref._doc_link import DocLinkMixin
+from skpref._text import error_line
 from skpref._validation import check_structure
 from skpref._warn import warn
 from skpref.exceptions import DataError
 from skpref.search.default_spaces import Distributions, check_distributions, check_names, default_space
-from skpref.search.evaluation import PARTS, Evaluation, Folds, Gathered, Row, blank, error_line, rows_of
-from skpref.search.loop import Work, enqueue_first, open_study, require_optuna, run_trials
+from skpref.search.evaluation import (
+    PARTS,
+    STATES,
+    Evaluation,
+    Folds,
+    Gathered,
+    TrialRecord,
+    blank,
+    records_of,
+    score_of,
+)
+from skpref.search.loop import enqueue_first, open_study, require_optuna, run_trials
 from skpref.search.pruner import RacingPruner
+from skpref.search.sampler import ERROR
 from skpref.search.sharing import has_ended, locked, readable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-    from sklearn.model_selection import BaseCrossValidator
-
-    from skpref.search.loop import TrialRecord
 
 _KEY = "skpref:key"  # attribute of a study: digest of estimator and data
 
@@ -273,7 +278,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
             self.__dict__.pop(name, None)
         if gathered.study is not None:
             self.study_ = gathered.study
-            rows = rows_of(gathered.study, gathered.space, self.n_splits_)
+            rows = records_of(gathered.study, gathered.space, self.n_splits_)
             if rows and gathered.out:
                 self.cv_results_ = self._whole_results(rows, gathered.out[0])
 
@@ -316,12 +321,12 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
             study = self._study(space, gathered.key, lock)
         gathered.study, gathered.space = study, space
         at_once = n_splits if is_old else min(effective_n_jobs(self.n_jobs), n_splits)
-        evaluation = Evaluation(self, gathered, evaluate_candidates, Folds(splitter), at_once, callback_ctx)
+        evaluation = Evaluation(self, gathered, space, evaluate_candidates, Folds(splitter), at_once, callback_ctx)
         finished = None
         try:
             with readable(self.storage, "failed", hint):
                 self._run_trials(study, space, evaluation, lock)
-                rows = rows_of(study, space, n_splits)
+                rows = records_of(study, space, n_splits)
             self._require_a_fit(rows, evaluation)
             finished = study
         finally:
@@ -338,24 +343,26 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
 
         began, numbers = time.monotonic(), count(1)
 
-        def ended(record: TrialRecord) -> None:
-            n_run, seconds = next(numbers), time.monotonic() - began
+        def ended(trial: Any) -> None:
+            n_run, seconds, state = next(numbers), time.monotonic() - began, STATES[trial.state.name]
             if self.verbose:
-                result = f"score {-record.score:.4f}" if record.state != "failed" else error_line(record.error)
+                failed = state == "failed"
+                result = error_line(trial.user_attrs[ERROR]) if failed else f"score {score_of(trial):.4f}"
                 trials = study.get_trials(deepcopy=False)
                 best = max((trial.value for trial in trials if trial.state.name == "COMPLETE"), default=float("nan"))
                 left = [] if n_trials is None else [max(n_trials - sum(map(has_ended, trials)), 0) * seconds / n_run]
                 left += [] if self.timeout is None else [max(self.timeout - seconds, 0.0)]
-                text = f"trial {record.number}: {record.state}, {result}, {record.seconds:.1f} s; best {best:.4f}"
+                took = trial.duration.total_seconds()
+                text = f"trial {trial.number}: {state}, {result}, {took:.1f} s; best {best:.4f}"
                 print(f"{text}, ETA {min(left):.0f} s")  # noqa: T201
             for callback in self.callbacks or ():
-                callback(study, study.get_trials(deepcopy=False)[record.number])
+                callback(study, trial)
 
         catch = () if self.error_score == "raise" else (Exception,)
-        work = Work(space, evaluation.run_trial, PARTS * self.n_splits_, catch=catch, sign=-1.0)
-        run_trials(study, work, n_trials=n_trials, timeout=self.timeout, on_trial=ended, lock=lock)
+        limits: dict[str, Any] = {"n_trials": n_trials, "timeout": self.timeout}
+        run_trials(study, evaluation.run_trial, catch=catch, on_trial=ended, lock=lock, **limits)
 
-    def _require_a_fit(self, rows: list[Row], evaluation: Evaluation) -> None:
+    def _require_a_fit(self, rows: list[TrialRecord], evaluation: Evaluation) -> None:
         """Complain where every trial failed; fit one fold where all trials are of an earlier run."""
         complete = [row for row in rows if row.state == "complete"]
         if not complete and any(row.state == "pruned" for row in rows):
@@ -363,7 +370,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         if self._gathered.out:  # where fits worked but scores are NaN, the refit raises, as in scikit-learn's searches
             return
         if not complete:
-            error = error_line(next((row.error for row in rows if row.error), "none"))
+            error = next((row.error for row in rows if row.error), "none")
             msg = f"none of {len(rows)} trials succeeded; the first error was: {error}"
             raise DataError(f"{msg}; error_score='raise' gives its traceback")
         best = max(complete, key=lambda row: row.score)
@@ -402,15 +409,8 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         seed = None if self.random_state is None else int(random_state.randint(np.iinfo(np.int32).max))
         pruner = RacingPruner(PARTS) if self.pruner == "racing" else self.pruner
         timed = self.n_trials is None and self.timeout is not None
-        study = open_study(
-            name,
-            storage=self.storage,
-            sampler=self.sampler,
-            pruner=pruner,
-            seed=seed,
-            direction="maximize",
-            per_second=timed,
-        )
+        more: dict[str, Any] = {"seed": seed, "direction": "maximize", "per_second": timed}
+        study = open_study(name, storage=self.storage, sampler=self.sampler, pruner=pruner, **more)
         # Trials that were added to a study by hand are taken to be of this estimator and these data.
         if study.user_attrs.get(_KEY, key) != key:
             msg = f"the study {name!r} in storage={self.storage!r} is of another estimator or other data;"
@@ -422,12 +422,11 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
 
     # ----------------------------------------------------------------- results
 
-    def _whole_results(self, rows: list[Row], example: dict[str, Any]) -> dict[str, Any]:
+    def _whole_results(self, rows: list[TrialRecord], example: dict[str, Any]) -> dict[str, Any]:
         """Return scikit-learn's table of all trials, with NaN for the folds that were not run."""
         n_failed = sum(row.state == "failed" for row in rows)
         if n_failed:
-            msg = f"{n_failed} of {len(rows)} trials failed; their scores are {self.error_score}."
-            warn(msg, FitFailedWarning)
+            warn(f"{n_failed} of {len(rows)} trials failed; their scores are {self.error_score}.", FitFailedWarning)
         outs = [
             blank(example, self.error_score if row.state == "failed" else float("nan"))
             if out is None or row.state == "failed"

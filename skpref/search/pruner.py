@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
-if TYPE_CHECKING:
-    from skpref._typing import Array, BoolArray
+from skpref._typing import Array, BoolArray
 
 # Chance of pruning, at one step, a trial that would have ended level with the best: after a fold, and inside a fit,
 # whose end is further away than other steps suggest.
 _ALPHA = 0.1
 _ALPHA_INSIDE = 0.05
 _COPY = 1e-12  # share of a trial's variance over folds that rounding leaves between two copies
-_FEWEST = 1  # complete trials other than the best, to show how far differences move
 _FIRST = 8  # trials that have a fold at least, to learn how well a look into a fit predicts its end
 LARGE: Final = 1e100  # values from which on squares are no numbers: as good as infinite
 
@@ -85,7 +83,7 @@ class RacingPruner:
         if inside and sum(other.state.is_finished() for other in trials) < _FIRST:
             return False
         race = compare_with_best(trials, step, sign)
-        if race is None or race.moved.size < _FEWEST:
+        if race is None or not race.moved.size:  # others than the best show how far differences move
             return False
         behind = sign * trial.intermediate_values[step] - race.here
         near = np.minimum(np.abs(race.at_step), np.abs(race.at_end)) <= behind

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
@@ -19,13 +20,9 @@ from scipy.special import erfcx, ndtr
 from scipy.stats import qmc
 
 from skpref._math import linalg
+from skpref._typing import Array, BoolArray
 from skpref.inference.hyper import maximise
 from skpref.search.pruner import LARGE, compare_with_best, sign_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from skpref._typing import Array, BoolArray
 
 ERROR: Final = "skpref:error"  # attribute of a trial whose fit raised
 _ENDED: Final = ("COMPLETE", "PRUNED")
@@ -428,62 +425,46 @@ def _matern(r2: Array) -> tuple[Array, Array]:
 
 
 # -------------------------------------------------------------------------------------------------- settings as points
-@dataclass(frozen=True, eq=False)
 class UnitCube:
-    """A space of independent settings as points of a unit cube."""
+    """A space of independent settings as points of a unit cube; the coordinate of a choice is its place in the list."""
 
-    space: Mapping[str, Any]  # by the setting's name
-    # which settings are choices: their coordinate is the place in the list
-    choices: BoolArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "choices", np.array([hasattr(distribution, "choices") for distribution in self.space.values()])
-        )
+    def __init__(self, space: Mapping[str, Any]) -> None:
+        self.space = space
+        self._sizes = np.array([len(getattr(distribution, "choices", ())) for distribution in space.values()])
+        self.choices: BoolArray = self._sizes > 0
 
     def points(self, settings: Sequence[Mapping[str, Any]]) -> Array:
         """Return settings as points, shape (n, d)."""
-        columns = [
-            _place_of(
-                distribution,
-                np.array([distribution.to_internal_repr(setting[name]) for setting in settings], dtype=np.float64),
-            )
-            for name, distribution in self.space.items()
-        ]
+        columns = []
+        for name, distribution in self.space.items():
+            values = [distribution.to_internal_repr(setting[name]) for setting in settings]
+            columns.append(_place_of(distribution, np.array(values, dtype=np.float64)))
         return np.stack(columns, axis=1)
 
     def params(self, point: Array) -> dict[str, Any]:
         """Return a point as settings."""
         pairs = zip(self.space.items(), point, strict=True)
-        return {
-            name: distribution.to_external_repr(_value_at(distribution, np.array(place)).item())
-            for (name, distribution), place in pairs
-        }
+        return {name: own.to_external_repr(_value_at(own, np.array(place)).item()) for (name, own), place in pairs}
 
     def from_uniform(self, u: Array) -> Array:
         """Return the points of the space for uniform numbers, shape (n, d)."""
-        columns = zip(self.space.values(), u.T, strict=True)
-        return np.stack(
-            [
-                _place_of(distribution, _value_at(distribution, _uniform_place(distribution, column)))
-                for distribution, column in columns
-            ],
-            axis=1,
-        )
+        return self._snap(self._spread(u))
 
     def neighbours(self, points: Array, width: float, rng: np.random.Generator) -> Array:
         """Draw a neighbour of each point, which differs in about half of the settings, shape (n, d)."""
         moved = np.clip(points + width * rng.standard_normal(points.shape), 0.0, 1.0)
-        others = rng.random(points.shape)
+        others = self._spread(rng.random(points.shape))
         kept = rng.random(points.shape) < 0.5
-        columns = [
-            _place_of(
-                distribution,
-                _value_at(distribution, _uniform_place(distribution, others[:, j]) if self.choices[j] else moved[:, j]),
-            )
-            for j, distribution in enumerate(self.space.values())
-        ]
-        return np.where(kept, points, np.stack(columns, axis=1))
+        return np.where(kept, points, self._snap(np.where(self.choices, others, moved)))
+
+    def _spread(self, u: Array) -> Array:
+        """Return uniform numbers as coordinates, of choices as places, shape (n, d)."""
+        return np.where(self.choices, np.floor(u * self._sizes), u)
+
+    def _snap(self, points: Array) -> Array:
+        """Return points moved to the nearest values that settings can have, shape (n, d)."""
+        columns = zip(self.space.values(), points.T, strict=True)
+        return np.stack([_place_of(own, _value_at(own, column)) for own, column in columns], axis=1)
 
 
 def _ends(distribution: Any) -> tuple[float, float]:
@@ -501,11 +482,6 @@ def _place_of(distribution: Any, value: Array) -> Array:
     low, high = _ends(distribution)
     coordinate = np.log(value) if distribution.log else value
     return np.round((coordinate - low) / (high - low), _DIGITS)
-
-
-def _uniform_place(distribution: Any, u: Array) -> Array:
-    """Return coordinates for uniform numbers."""
-    return np.floor(u * len(distribution.choices)) if hasattr(distribution, "choices") else u
 
 
 def _value_at(distribution: Any, place: Array) -> Array:

@@ -10,18 +10,17 @@ import re
 import socket
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from skpref._text import error_line
 from skpref.exceptions import DataError
 from skpref.search.sampler import ERROR
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 Opened = TypeVar("Opened")
 
@@ -64,7 +63,7 @@ def reason(error: BaseException) -> str:
     """Return the message of the innermost library, in a line."""
     while type(error).__name__ == "StorageInternalError" and error.__cause__ is not None:
         error = error.__cause__
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+    return error_line(error)
 
 
 # ---------------------------------------------------------------------------------------------------------------- locks
@@ -159,13 +158,15 @@ class Queue:
 
     def _put_back_dead(self) -> None:
         """Put back trials of processes that were killed, and trials of this process that nothing runs."""
+        from optuna.exceptions import UpdateFinishedTrialError
+
         if self.lock is None:
             return
         for trial in self.study.get_trials(deepcopy=False, states=(_state("RUNNING"),)):
             process = trial.user_attrs.get(_PROCESS)
             is_left = process == current_process() and (self.lock, trial.number) not in _HERE
             if is_left or (process is not None and _is_gone(process)):
-                with suppress(_finished_error()):  # on another machine
+                with suppress(UpdateFinishedTrialError):  # on another machine
                     self.put_back(trial)
 
     def _counts(self) -> tuple[int, int]:
@@ -190,12 +191,6 @@ def _state(name: str) -> Any:
     from optuna.trial import TrialState
 
     return TrialState[name]
-
-
-def _finished_error() -> type[Exception]:
-    from optuna.exceptions import UpdateFinishedTrialError
-
-    return UpdateFinishedTrialError
 
 
 # ------------------------------------------------------------------------------------------------------------ processes

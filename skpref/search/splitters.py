@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
 from skpref._math.random import as_generator
+from skpref._typing import Array, BoolArray, IntArray
 from skpref.data import Vocabulary
 from skpref.data.columns import Columns
 from skpref.data.ids import shorten
 from skpref.data.times import as_duration, as_times, read_times
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
-
-    from skpref._typing import Array, BoolArray, IntArray
-
-__all__ = ["TimeBlocks", "WithinUserKFold", "WithinUserShuffleSplit"]
 
 
 class _WithinUserSplitter(BaseCrossValidator):

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import pickle
 import re
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 
+from skpref._typing import Array, IntArray
 from skpref.data import Table
 from skpref.exceptions import UnknownIdError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-
-    from skpref._typing import Array, IntArray
-
-__all__ = ["IdColumns", "check_comparison_estimator"]
 
 # Tolerance between fits that differ in the order of sums only: they may stop one iteration apart.
 _SAME = 1e-4

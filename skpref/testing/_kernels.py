@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Kernel
 
 from skpref import kernels
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sklearn.gaussian_process.kernels import Kernel
-
-    from skpref._typing import Array
-
-__all__ = ["check_kernel"]
+from skpref._typing import Array
 
 _STEP = 1e-3  # step in log hyperparameters: the fourth-order difference errs by 1e-12, rounding by 1e-13
 
@@ -118,13 +111,8 @@ def _check_invariance(kernel: Kernel, X: Array, Z: Array, rng: np.random.Generat
 def _difference(function: Callable[[Array], float], theta: Array) -> Array:
     """Return fourth-order central differences."""
     steps = _STEP * np.eye(theta.shape[0])
-    return np.array(
-        [
-            (8.0 * (function(theta + h) - function(theta - h)) - function(theta + 2.0 * h) + function(theta - 2.0 * h))
-            / (12.0 * _STEP)
-            for h in steps
-        ]
-    )
+    inner, outer = ([function(theta + k * h) - function(theta - k * h) for h in steps] for k in (1.0, 2.0))
+    return (8.0 * np.array(inner) - np.array(outer)) / (12.0 * _STEP)
 
 
 def _check_gradient(kernel: Kernel, name: str, at: tuple[Array, ...], rng: np.random.Generator) -> None:

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import ArrayLike
 
+from skpref._typing import Array
 from skpref.likelihoods import Likelihood, PairwiseLikelihood
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from skpref._typing import Array
-
-__all__ = ["check_likelihood"]
 
 _Check: TypeAlias = "Callable[[Likelihood, Array, np.random.Generator], None]"
 

@@ -29,25 +29,19 @@ __all__ = [
     "track",
 ]
 
-_HOMES = {
-    "Iteration": "skpref._events",
-    "MLflowCallback": "skpref.tracking.callback",
-    "OnIteration": "skpref._events",
-    "TrackedRun": "skpref.tracking.callback",
-    "Tracker": "skpref.tracking.mlflow",
-    "autolog": "skpref.tracking.callback",
-    "log_model": "skpref.tracking.callback",
-    "save_model": "skpref.tracking.model",
-    "served_model": "skpref.tracking.model",
-    "sync": "skpref.tracking.spool",
-    "track": "skpref.tracking.callback",
+_NAMES = {
+    "skpref._events": ("Iteration", "OnIteration"),
+    "skpref.tracking.callback": ("MLflowCallback", "TrackedRun", "autolog", "log_model", "track"),
+    "skpref.tracking.mlflow": ("Tracker",),
+    "skpref.tracking.model": ("save_model", "served_model"),
+    "skpref.tracking.spool": ("sync",),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        msg = f"module 'skpref.tracking' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'skpref.tracking' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from numpy.typing import ArrayLike
 
 from skpref._callbacks import set_everywhere
 from skpref.exceptions import DataError
@@ -14,13 +17,6 @@ from skpref.tracking.client import DEFAULT_ROOT, LOCK, mlflow_call
 from skpref.tracking.mlflow import Tracker
 from skpref.tracking.recorder import Recorder, active_run, is_ours, send_model
 from skpref.tracking.run_metadata import describe_data
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from numpy.typing import ArrayLike
-
-__all__ = ["MLflowCallback", "TrackedRun", "autolog", "log_model", "track"]
 
 _SPOOL = DEFAULT_ROOT / "spool"
 _CURRENT: ContextVar[TrackedRun | None] = ContextVar("skpref_run", default=None)

@@ -5,21 +5,18 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-import re
 import signal
 import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from skpref.exceptions import MissingExtraError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
 DEFAULT_ROOT = Path("mlruns")
@@ -35,7 +32,6 @@ _SETTINGS = {
 }
 _TABLES_SECONDS = 5.0  # seconds in which another process creates the tables of a new store
 _CHANGED = "Changing param values is not allowed"  # MLflow's words
-_SECRET = re.compile(r"//[^/@\s]+@")  # user and password in an address
 LOCK = threading.RLock()  # one call at a time: settings, log levels and warning filters belong to the process
 
 
@@ -92,8 +88,7 @@ class Client:
             experiment = self._mlflow.get_experiment_by_name(self.experiment)
         experiment = experiment or self._create_experiment()
         if experiment.lifecycle_stage == "deleted":
-            msg = f"the experiment {self.experiment!r} was deleted; restore it, or name another one"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"the experiment {self.experiment!r} was deleted; restore it, or name another one")
         return str(experiment.experiment_id)
 
     def _create_experiment(self) -> Any:
@@ -114,8 +109,7 @@ class Client:
             fit, dot, _ = key.partition(".")
             self.runs |= self._find_runs(_FIT_TAG if dot else _KEY_TAG, fit if dot else key)
         if key not in self.runs:
-            msg = f"there is no run with the tag {_KEY_TAG}={key}"
-            raise LookupError(msg)
+            raise LookupError(f"there is no run with the tag {_KEY_TAG}={key}")
         return self.runs[key]
 
     def _find_runs(self, tag: str, value: str, condition: str = "") -> dict[str, str]:
@@ -306,15 +300,6 @@ def _uri_of_user() -> str | None:
 
     chosen = mlflow.is_tracking_uri_set() or mlflow.active_run() is not None or "MLFLOW_EXPERIMENT_ID" in os.environ
     return mlflow.get_tracking_uri() if chosen else None
-
-
-def first_line(error: BaseException) -> str:
-    """Return the line of an error's message that is worth showing, without passwords."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    # The first line of SQLAlchemy's message may say where the error was raised.
-    line = next((line for line in lines if not line.startswith("(raised as a result of")), lines[0])
-    line = _SECRET.sub("//***@", line)
-    return line[:300] + "..." if len(line) > 300 else line
 
 
 def remove_password(uri: str) -> str:

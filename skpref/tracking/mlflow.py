@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import uuid
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skpref.tracking.client import DEFAULT_ROOT, DEFAULT_URI, Client, remove_password, require_mlflow, store_settings
 from skpref.tracking.outbox import Outbox, texts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 __all__ = ["DEFAULT_URI", "Tracker"]
 

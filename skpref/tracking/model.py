@@ -10,13 +10,15 @@ import importlib.metadata
 import importlib.util
 import inspect
 import json
+import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.utils.validation import check_is_fitted
@@ -33,13 +35,6 @@ from skpref.gp.entities import read_table
 from skpref.gp.pairwise.columns import ReadsColumns
 from skpref.persistence import load, save
 from skpref.tracking.client import LOCK, mlflow_call, require_mlflow
-
-if TYPE_CHECKING:
-    import os
-
-    from numpy.typing import ArrayLike
-
-__all__ = ["save_model", "served_model"]
 
 _CODE = '''"""What MLflow runs to serve this model."""
 

@@ -7,19 +7,20 @@ import re
 import tempfile
 import time
 import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skpref._text import error_line
 from skpref._warn import warn
 from skpref.exceptions import TrackingWarning
-from skpref.tracking.client import LOCK, Client, first_line, hold_interrupts, remove_password
+from skpref.tracking.client import LOCK, Client, hold_interrupts, remove_password
 from skpref.tracking.spool import Spool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     Point = tuple[str, float, int, int]  # name, value, time in milliseconds since 1970, step
 
 _CALL_POINTS = 1000  # metrics in one call: MLflow's limit
@@ -34,41 +35,17 @@ _OUTBOXES: dict[str, Outbox] = {}  # copies of an outbox in one process are one 
 
 
 @dataclass
-class _Waiting:
+class Buffer:
     """Points of a run that wait, since when, and whether earlier points of the run were sent."""
 
     points: list[Point] = field(default_factory=list)
     since: float = field(default_factory=time.monotonic)
     is_live: bool = False
 
-
-class Buffer:
-    """Points of curves by run, until there are many or they are old."""
-
-    def __init__(self) -> None:
-        self._runs: dict[str, _Waiting] = {}
-
-    def add(self, run: str, points: Iterable[Point]) -> bool:
-        """Add points of a run, and return whether it is time to send them."""
-        waiting = self._runs.setdefault(run, _Waiting())
-        waiting.points += points
-        return len(waiting.points) >= _BUFFER_POINTS or time.monotonic() - waiting.since > _BUFFER_SECONDS
-
-    def take(self, run: str) -> list[Point]:
-        """Return the points of a run and forget them."""
-        points = self._runs.get(run, _Waiting()).points
-        self._runs[run] = _Waiting(is_live=True)
-        return points
-
-    def drop(self, run: str, name: str) -> None:
-        """Forget the points of a metric unless points of the run were sent before, which would leave half a curve."""
-        waiting = self._runs.get(run, _Waiting(is_live=True))
-        if not waiting.is_live:
-            waiting.points = [point for point in waiting.points if point[0] != name]
-
-    def close(self, run: str) -> None:
-        """Forget a run."""
-        self._runs.pop(run, None)
+    @property
+    def is_full(self) -> bool:
+        """Whether there are many points, or old ones."""
+        return len(self.points) >= _BUFFER_POINTS or time.monotonic() - self.since > _BUFFER_SECONDS
 
 
 class Outbox:
@@ -76,7 +53,7 @@ class Outbox:
 
     def __init__(self, client: Client, folder: Path) -> None:
         self.online = True
-        self.buffer = Buffer()
+        self._buffers: defaultdict[str, Buffer] = defaultdict(Buffer)  # by run
         self.spool = Spool(folder)
         self.client = client
         self._identity = uuid.uuid4().hex
@@ -125,19 +102,26 @@ class Outbox:
             else:
                 message = f"metric {name!r} is {value} at step {step}; values that are not finite are skipped"
                 self.warn("values", message)
-        if self.buffer.add(run, finite):
+        self._buffers[run].points += finite
+        if self._buffers[run].is_full:
             self.flush(run)
+
+    def drop_points(self, run: str, name: str) -> None:
+        """Forget the points of a metric unless points of the run were sent before, which would leave half a curve."""
+        if not self._buffers[run].is_live:
+            self._buffers[run].points = [point for point in self._buffers[run].points if point[0] != name]
 
     def flush(self, run: str) -> None:
         """Send the points of a run that wait."""
-        points = self.buffer.take(run)
+        points = self._buffers[run].points
+        self._buffers[run] = Buffer(is_live=True)
         for first in range(0, len(points), _CALL_POINTS):
             self.send("metrics", run, points=points[first : first + _CALL_POINTS])
 
     def end(self, run: str, status: str) -> None:
         """Send the rest of a run and its end."""
         self.flush(run)
-        self.buffer.close(run)
+        del self._buffers[run]
         self.send("end", run, status=status)
 
     @contextmanager
@@ -159,7 +143,7 @@ class Outbox:
             except OSError:  # `folder` warns
                 raise
             except Exception as error:  # noqa: BLE001 - such as of fonts
-                self.warn(name, f"{name} is not tracked: {first_line(error)}. The fit continues.")
+                self.warn(name, f"{name} is not tracked: {error_line(error)}. The fit continues.")
             else:
                 self.send("artifact", run, path=str(path), folder=None if folder == "." else folder)
 
@@ -187,7 +171,7 @@ class Outbox:
 
     def _report(self, error: Exception) -> None:
         self.online, self._failed_at = False, time.monotonic()
-        message = f"MLflow at {remove_password(self.client.uri)} cannot be used: {first_line(error)}. "
+        message = f"MLflow at {remove_password(self.client.uri)} cannot be used: {error_line(error)}. "
         if self.spool.file is not None:
             message += (
                 f"The fit continues; its runs are kept in {self.spool.file}, and "

@@ -7,24 +7,22 @@ import functools
 import math
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skpref._estimator import last_step
+from skpref._events import Iteration
+from skpref._text import error_line
 from skpref.tracking import run_metadata
-from skpref.tracking.client import first_line, hold_interrupts
+from skpref.tracking.client import hold_interrupts
+from skpref.tracking.mlflow import Tracker
 from skpref.tracking.model import example_rows, save_model
 from skpref.tracking.outbox import unix_milliseconds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from skpref._events import Iteration
-    from skpref.tracking.mlflow import Tracker
 
 TRIAL = "trial"  # task of a search that is a run, though not a fit
 _FOLD = "candidate-split-evaluation"  # scikit-learn's name of a candidate's fit on a fold
@@ -52,7 +50,7 @@ def _harmless(method: Callable[..., Any]) -> Callable[..., None]:
         try:
             method(self, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - any error of tracking
-            text = f"Tracking failed: {type(error).__name__}: {first_line(error)}. The fit continues."
+            text = f"Tracking failed: {type(error).__name__}: {error_line(error)}. The fit continues."
             self.tracker.outbox.warn(text, text)
 
     return guarded
@@ -138,7 +136,7 @@ class Recorder:
         tags = {"estimator": type(estimator).__name__}
         if is_outermost:
             tags |= {**run_metadata.versions(), **self.tags}
-        parent = self._parent_of(context)
+        parent = self._run_around(context) or self._parent or active_run(self.tracker)
         if is_outermost:
             self.tracker.outbox.reconnect(parent)
         self._begun.add(key)
@@ -246,7 +244,7 @@ class Recorder:
         values["process_peak_memory_mb"] = run_metadata.peak_memory()
         self.tracker.log_metrics(key, {name: value for name, value in values.items() if np.isfinite(value)})
         if curves:
-            self.tracker.outbox.buffer.drop(key, "objective")  # the same curve in other units
+            self.tracker.outbox.drop_points(key, "objective")  # the same curve in other units
         for name, curve in curves.items():
             self.tracker.log_curve(key, name, curve)
         if hasattr(estimator, "cv_results_"):
@@ -295,14 +293,19 @@ class Recorder:
             try:
                 display.from_estimator(last, ax=axes)
             except Exception as error:  # noqa: BLE001 - the model is still to be logged
-                self.tracker.outbox.warn(name, f"{name} is not tracked: {first_line(error)}. The fit continues.")
+                self.tracker.outbox.warn(name, f"{name} is not tracked: {error_line(error)}. The fit continues.")
             else:
                 self.tracker.log_figure(key, name, axes.figure)
 
     def _log_model(self, key: str, estimator: Any, run: _OpenRun) -> None:
         if hasattr(estimator, "cv_results_") and not hasattr(estimator, "best_estimator_"):
             return
-        log_model(self.tracker, key, estimator, run.example, run.name, self.registered_model_name)
+        try:
+            send_model(self.tracker, key, estimator, run.example, self.registered_model_name)
+        except Exception as error:  # noqa: BLE001 - the fit has succeeded
+            self.tracker.set_tags(key, {"model": f"not logged: {error}"})
+            text = f"The model of {run.name} is not logged: {error_line(error)}."
+            self.tracker.outbox.warn(text, text)
 
     def _end(self, key: str, status: str) -> None:
         self.tracker.end(key, status)
@@ -318,27 +321,12 @@ class Recorder:
         prepares = (context.source_task_name or "").startswith(_STEP)
         return not prepares or (is_ours(estimator) and hasattr(estimator, "max_iter"))
 
-    def _parent_of(self, context: Any) -> str | None:
-        return self._run_around(context) or self._parent or active_run(self.tracker)
-
     def _run_around(self, context: Any) -> str | None:
         """Return the run of the nearest task around a task that is one."""
         task = context.parent
         while task is not None and key_of(task) not in self._begun:
             task = task.parent
         return None if task is None else key_of(task)
-
-
-def log_model(
-    tracker: Tracker, key: str, estimator: Any, example: Any, name: str, registered: str | None = None
-) -> None:
-    """Log a fitted estimator with a run as a model that MLflow can serve; where that fails, tag the run and warn."""
-    try:
-        send_model(tracker, key, estimator, example, registered)
-    except Exception as error:  # noqa: BLE001 - the fit has succeeded
-        tracker.set_tags(key, {"model": f"not logged: {error}"})
-        text = f"The model of {name} is not logged: {first_line(error)}."
-        tracker.outbox.warn(text, text)
 
 
 def send_model(tracker: Tracker, key: str, estimator: Any, example: Any, registered: str | None) -> None:
@@ -400,4 +388,4 @@ def _number_of(fold: Any) -> int:
 
 
 def _error_tags(error: BaseException) -> dict[str, str]:
-    return {"error": f"{type(error).__name__}: {first_line(error)}"}
+    return {"error": f"{type(error).__name__}: {error_line(error)}"}

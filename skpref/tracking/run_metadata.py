@@ -6,8 +6,9 @@ import importlib.metadata
 import json
 import platform
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,9 +16,6 @@ from scipy import sparse
 from skpref._estimator import digest
 from skpref._validation import refuse_collection
 from skpref._version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "mlflow")
 _MAX_TEXT = 500  # characters of a parameter: more is an array or a table

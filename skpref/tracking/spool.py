@@ -8,14 +8,13 @@ import shutil
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from skpref.tracking.client import DEFAULT_ROOT, Client, first_line, store_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from skpref._text import error_line
+from skpref.tracking.client import DEFAULT_ROOT, Client, store_settings
 
 __all__ = ["Synced", "sync"]
 
@@ -151,7 +150,7 @@ def sync(
         try:
             head, events = _read(file)
         except (OSError, ValueError) as error:
-            done.problems.append(f"{file}: {first_line(error)}")
+            done.problems.append(f"{file}: {error_line(error)}")
             continue
         uri = head.get("tracking_uri") or ""
         store = tracking_uri or (None if "***@" in uri else uri or None)
@@ -183,7 +182,7 @@ def _send_files(files: Mapping[Path, Any], client: Client, done: Synced) -> None
             done.n_events += 1
     for file, (_, events) in files.items():
         if file in failed:
-            done.problems.append(f"{file.rename(file.with_suffix('.jsonl'))}: {first_line(failed[file])}")
+            done.problems.append(f"{file.rename(file.with_suffix('.jsonl'))}: {error_line(failed[file])}")
         else:
             _discard(file, events)
             done.n_files += 1

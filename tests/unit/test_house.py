@@ -395,9 +395,7 @@ PUBLIC_PATHS = {
     "skpref.search": "OptunaSearch default_space",
     "skpref.tracking": "Iteration MLflowCallback OnIteration TrackedRun Tracker autolog save_model served_model sync "
     "track",
-    "skpref.tracking.protocol": "Iteration OnIteration",
     "skpref.tracking.mlflow": "Tracker",
-    "skpref.tracking.sending": "sync",
     "skpref.cli": "main",
 }
 

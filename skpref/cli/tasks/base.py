@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -20,22 +21,18 @@ from sklearn.model_selection import (
 )
 
 from skpref._estimator import digest
+from skpref._typing import AnyArray, Array, IntArray
 from skpref.cli.files import counted, read_sheet
-from skpref.cli.options import Tune, flag_of
+from skpref.cli.options import Data, Tune, flag_of
+from skpref.cli.tasks.figures import Figures, Report
+from skpref.data.columns import Columns
 from skpref.data.records import make_frame
 from skpref.data.roles import weights_of
 from skpref.data.times import read_times
 from skpref.exceptions import DataError
 from skpref.search import WithinUserKFold, WithinUserShuffleSplit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skpref._typing import AnyArray, Array, IntArray
-    from skpref.cli.options import Data
-    from skpref.cli.tasks.figures import Figures, Report
-    from skpref.data.columns import Columns
-    from skpref.search.loop import Settings, TrialRecord
+from skpref.search.evaluation import TrialRecord
+from skpref.search.loop import Settings
 
 _FEWEST_GROUPS = 5  # so that a fifth of them can be held out
 _FEWEST_ROWS = 10  # below which a hold-out says nothing
@@ -87,7 +84,7 @@ class SearchResult:
     @property
     def best(self) -> TrialRecord:
         """The complete trial with the lowest loss."""
-        return min((trial for trial in self.trials if trial.state == "complete"), key=lambda trial: trial.score)
+        return min((trial for trial in self.trials if trial.state == "complete"), key=lambda trial: -trial.score)
 
 
 @dataclass(frozen=True, eq=False)

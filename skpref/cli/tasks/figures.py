@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from skpref._typing import AnyArray, Array
+from skpref.cli.output import write_csv
 from skpref.cli.report import SHOWN, table, titled_table
 from skpref.metrics import Calibration, answers_log_loss, calibration, cross_entropy, pair_accuracy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from skpref._typing import AnyArray, Array
     from skpref.cli.tasks.base import Outcome, Rows
 
 Files = dict[str, "Callable[[Path], None]"]  # by name: what writes the file
 
 _BINS = 10
+_SHOWN = 15  # features
 
 
 class Figures(NamedTuple):
@@ -68,6 +69,9 @@ class Report:
 
     metric = "rmse"  # the loss of a search
 
+    def __init__(self, features: tuple[str, ...] = ()) -> None:
+        self.features = features  # names of columns whose relevance is reported
+
     def figures(self, model: Any, test: Rows) -> Figures:
         """Score a model on rows that it was not fitted to."""
         return score_numbers(test, model.predict(test.X))
@@ -77,18 +81,22 @@ class Report:
         return {"mean": score_numbers(test, np.average(train.y, weights=train.weight))}
 
     def findings(self, model: Any, seed: int) -> Any:
-        """Return what there is to report about the final model."""
-        del model, seed
+        """Return what there is to report about the final model: features by relevance, the most relevant first."""
+        del seed
+        relevance = np.asarray(model.relevance_ if self.features else [])
+        return [(self.features[k], float(relevance[k])) for k in np.argsort(-relevance, kind="stable")]
 
     def sections(self, outcome: Outcome) -> list[str]:
         """Return the sections of the report after the search and the figures."""
-        del outcome
-        return []
+        found = outcome.findings
+        title = f"Relevance of the features, {len(found[:_SHOWN])} of {len(found)}"
+        columns = dict(zip(("name", "value"), zip(*found[:_SHOWN], strict=True), strict=False))
+        return [titled_table(title, {"feature": "{name}", "relevance": "{value:.3f}"}, columns)] if found else []
 
     def files(self, outcome: Outcome) -> Files:
         """Return what is written in addition to the model and the trials, plots last."""
-        del outcome
-        return {}
+        found = outcome.findings
+        return {"relevance.csv": lambda path: write_csv(path, ["feature", "relevance"], found)} if found else {}
 
     def summary(self, model: Any, seed: int) -> list[str]:
         """Return the sections of the report after a single fit."""
@@ -108,7 +116,7 @@ class ChanceReport(Report):
         return {"mean": score_chances(test, np.full(test.size, np.average(train.y, weights=train.weight)))}
 
     def sections(self, outcome: Outcome) -> list[str]:
-        return [calibration_text(outcome.figures["tuned"].detail)]
+        return [calibration_text(outcome.figures["tuned"].detail), *super().sections(outcome)]
 
 
 class LevelReport(Report):
@@ -116,7 +124,8 @@ class LevelReport(Report):
 
     metric = "mae"
 
-    def __init__(self, labels: AnyArray, *, chances: bool = False) -> None:
+    def __init__(self, labels: AnyArray, features: tuple[str, ...] = (), *, chances: bool = False) -> None:
+        super().__init__(features)
         self.labels = labels
         self._chances = chances  # whether their probabilities decide the search
         self.metric = "log_loss" if chances else "mae"
@@ -139,7 +148,7 @@ class LevelReport(Report):
             shares = [f"{np.mean(column == number):.3f}" for column in (actual, predicted)]
             rows.append((str(level), *shares, f"{error.mean():.3f}" if error.size else "-"))
         lines = table(("level", "given", "predicted", "MAE where given"), rows)
-        return ["\n".join(["Levels on the hold-out (shares)", *lines])]
+        return ["\n".join(["Levels on the hold-out (shares)", *lines]), *super().sections(outcome)]
 
 
 def calibration_text(found: Calibration) -> str:

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skpref._text import is_number, other_side, plain
+from skpref._typing import AnyArray, Array
 from skpref.cli.files import RATINGS, USERS, counted, say_note
 from skpref.cli.ids import read_levels
-from skpref.cli.options import flag_of
+from skpref.cli.options import Data, Predict, flag_of
 from skpref.cli.tasks.base import require_asked
 from skpref.data.choices import TASK, long_table
-from skpref.data.columns import WHOLE_NUMBER, listed
-from skpref.data.labels import is_of_one_side
+from skpref.data.columns import WHOLE_NUMBER, Columns, listed
+from skpref.data.labels import MANY, is_of_one_side
 from skpref.data.roles import Roles
 from skpref.exceptions import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from skpref._typing import AnyArray, Array
-    from skpref.cli.options import Data, Predict
-    from skpref.data.columns import Columns
 
 _COLUMNS = (
     "A file of comparisons has the columns left, right and label; or model_a, model_b and winner; or winner and loser; "
@@ -47,7 +42,6 @@ _NEEDS = dict.fromkeys(("chosen", "worst"), "--offered A,B,... or --contest COLU
 _NEEDS |= dict.fromkeys(("rank", "item"), "--contest COLUMN, which tells rankings of one item in a row apart")
 
 _SHOWN = 3  # examples in a note
-_FEWEST = 10  # rows from which a pattern is hardly chance
 _C1 = re.compile(r"[\x80-\x9f]")  # control characters, which are letters and quotes in encodings of Windows
 _GRIDS = 'It was asked for by --item-ratings, which takes names of columns, or a pattern such as "Q3_*"'
 _FEWEST_COLUMNS = 3  # among which one can be unlike the others
@@ -439,7 +433,7 @@ def notes_on_columns(ids: dict[str, AnyArray | None]) -> list[str]:
 
 def notes_on_sides(names: Sequence[str], left: AnyArray, right: AnyArray) -> list[str]:
     """Return a note if no item is in both columns of items."""
-    if left.size < _FEWEST or set(left.tolist()) & set(right.tolist()):
+    if left.size < MANY or set(left.tolist()) & set(right.tolist()):
         return []
     return [f"no item is in both columns, {names[0]!r} and {names[1]!r}; are these the columns of the items?"]
 

@@ -11,12 +11,12 @@ from scipy import ndimage
 from sklearn.pipeline import Pipeline
 
 from skpref._text import is_number, lacks_number
+from skpref._typing import AnyArray, Array, IntArray
 from skpref.cli.files import RATINGS, USERS, complete_rows, counted
 from skpref.cli.ids import refuse_repeated
-from skpref.cli.output import write_csv
-from skpref.cli.report import cut, titled_table
-from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_splits, read_weights, require_asked
-from skpref.cli.tasks.figures import ChanceReport, Figures, Files, LevelReport, Report, score_levels
+from skpref.cli.report import cut
+from skpref.cli.tasks.base import Outcome, Rows, Task, check_size, read_data, read_splits, read_weights, require_asked
+from skpref.cli.tasks.figures import ChanceReport, Figures, LevelReport, Report, score_levels
 from skpref.cli.tasks.layouts import item_columns, notes_on_columns, say_doubts
 from skpref.data import OneHotDesign, Ratings, Vocabulary
 from skpref.data.levels import format_levels, ordered_levels
@@ -33,9 +33,7 @@ from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 from skpref.search import default_space
 
 if TYPE_CHECKING:
-    from skpref._typing import AnyArray, Array, IntArray
     from skpref.cli.options import Data
-    from skpref.cli.tasks.base import Outcome
     from skpref.data.columns import Columns
 
 # A model is a line: its estimator, and what its labels are.
@@ -56,7 +54,6 @@ _NAMES = {
     "rating": RATINGS,
 }
 _PURPOSE = "A file of ratings has the columns user, item and rating (or others, named by --user, --item and --rating)"
-_SHOWN = 15  # features
 
 
 def read(options: Data) -> Task:
@@ -159,10 +156,10 @@ def _features_task(sheet: Columns, options: Data) -> Task:
     X = sheet.matrix(names, "features are numeric; choose by --features")
     labels, y = _number_labels(sheet, _read_labels(sheet, label, options), options, label)
     estimator, more = _MODELS[options.model][0](random_state=options.seed), dict[str, Any]()
-    report: Report = ChanceReport() if options.model == "svgp-classifier" else Report()
+    report: Report = (ChanceReport if options.model == "svgp-classifier" else Report)(names)
     if options.model == "ordinal":
         estimator.set_params(class_order=np.arange(labels.size))
-        report, more = LevelReport(labels), {"final_params": {"class_order": labels}, "are_levels": True}
+        report, more = LevelReport(labels, names), {"final_params": {"class_order": labels}, "are_levels": True}
     rows = Rows(X, y, read_weights(sheet, options), groups)
     check_size(sheet, rows.size, "rows", options)
     named = {"label": label, "features": names, "group": options.group, "weights": options.weight or "none"}
@@ -174,7 +171,7 @@ def _features_task(sheet: Columns, options: Data) -> Task:
 
     more |= {"final_rows": replace(rows, y=labels[y] if labels.size else y), "finish": finish}
     more["reading"] = str(reading_of(sheet, named, (label, *names, options.group, options.weight)))
-    return _make_task(rows, names, labels, options, estimator, RelevanceReport(report, names), **more)
+    return _make_task(rows, names, labels, options, estimator, report, **more)
 
 
 def _features(sheet: Columns, options: Data, label: str) -> tuple[str, ...]:
@@ -188,30 +185,6 @@ def _features(sheet: Columns, options: Data, label: str) -> tuple[str, ...]:
     if count > 1:
         raise sheet.fault("--features names this column twice", None, name)
     return names
-
-
-class RelevanceReport(Report):
-    """Another report, and which features matter."""
-
-    def __init__(self, of: Report, columns: tuple[str, ...]) -> None:
-        self.figures, self.baselines, self._sections = of.figures, of.baselines, of.sections  # type: ignore[method-assign]
-        self.metric, self._columns = of.metric, columns
-
-    def findings(self, model: Any, seed: int) -> list[tuple[str, float]]:
-        """Return features by relevance, the most relevant first."""
-        del seed
-        relevance = np.asarray(model.relevance_)
-        return [(self._columns[k], float(relevance[k])) for k in np.argsort(-relevance, kind="stable")]
-
-    def sections(self, outcome: Outcome) -> list[str]:
-        found = outcome.findings
-        title = f"Relevance of the features, {len(found[:_SHOWN])} of {len(found)}"
-        columns = dict(zip(("name", "value"), zip(*found[:_SHOWN], strict=True), strict=True))
-        relevance = titled_table(title, {"feature": "{name}", "relevance": "{value:.3f}"}, columns)
-        return [*self._sections(outcome), relevance]
-
-    def files(self, outcome: Outcome) -> Files:
-        return {"relevance.csv": lambda path: write_csv(path, ["feature", "relevance"], outcome.findings)}
 
 
 # ----------------------------------------------------------------------------------------------------- users and items

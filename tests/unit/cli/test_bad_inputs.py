@@ -203,8 +203,8 @@ def test_letters_that_the_terminal_does_not_have(folder, monkeypatch):
 
 
 def write_half(path):
-    with complete(path) as whole:
-        whole.write_text("half", "utf-8")
+    with complete(path) as file:
+        file.write(b"half")
         raise OSError(28, "No space left on device")
 
 
@@ -217,14 +217,14 @@ def test_a_file_appears_when_it_is_complete(tmp_path):
         write_half(link)
     assert full.value.filename == str(link)
     assert target.read_text("utf-8") == "old"
-    with complete(link) as whole:
-        whole.write_text("new", "utf-8")
+    with complete(link) as file:
+        file.write(b"new")
         assert target.read_text("utf-8") == "old"
     assert link.is_symlink()
     assert target.read_text("utf-8") == "new"
     assert {path.name for path in tmp_path.iterdir()} == {"target.csv", "link.csv"}
-    with complete(Path(os.devnull)) as whole:
-        assert whole == Path(os.devnull)
+    with complete(Path(os.devnull)) as file:
+        assert file.name == os.devnull
 
 
 def test_a_result_does_not_replace_what_was_read(tmp_path):

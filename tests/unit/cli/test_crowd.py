@@ -12,7 +12,7 @@ from skpref.cli import main
 from skpref.cli.options import Tune, parse
 from skpref.cli.rankings import annotators_text
 from skpref.cli.tasks import comparisons
-from skpref.cli.tasks.compared import make_task
+from skpref.cli.tasks.comparisons import make_task
 from tests.unit.cli.answers import assert_refused, rows_of, write
 
 QUICK = ("--model", "crowd", "--trials", "1", "--folds", "2", "--no-mlflow")

@@ -10,12 +10,12 @@ import pytest
 
 from skpref import GPPLClassifier
 from skpref.cli import main
-from skpref.cli.job import Job, narrowed
 from skpref.cli.options import Tune
 from skpref.cli.tasks.base import Rows, SearchResult
-from skpref.cli.tasks.compared import Compared, make_task
+from skpref.cli.tasks.comparisons import Compared, make_task
+from skpref.cli.tune import Job, narrowed
 from skpref.exceptions import DataError
-from skpref.search.loop import TrialRecord
+from skpref.search.evaluation import TrialRecord
 
 RNG = np.random.default_rng(0)
 X = np.array([RNG.choice(5, 2, replace=False) for _ in range(50)])
@@ -63,8 +63,12 @@ def searched(out, builds, rows=ROWS, **options):
 
 
 def same(one, other):
-    first, second = ([replace(trial, seconds=0.0) for trial in result.trials] for result in (one, other))
-    return [repr(trial) for trial in first] == [repr(trial) for trial in second]  # NaN is not NaN
+    def untimed(trial):
+        scores = [None if out is None else out["test_scores"] for out in trial.outs]
+        return replace(trial, seconds=0.0, outs=scores)
+
+    # NaN is not NaN
+    return [repr(untimed(trial)) for trial in one.trials] == [repr(untimed(trial)) for trial in other.trials]
 
 
 # --------------------------------------------------------------------------------------------------------------- trials
@@ -123,7 +127,7 @@ def test_weights_count(tmp_path, builds):
     builds.fail = lambda *_: None
     plain, _ = searched(tmp_path, builds, trials=1)
     weighted, _ = searched(tmp_path, builds, replace(ROWS, weight=np.where(ROWS.y == 1.0, 3.0, 1.0)), trials=1)
-    assert weighted.best.score < plain.best.score
+    assert weighted.best.score > plain.best.score
 
 
 def test_no_trial_begins_after_the_timeout(tmp_path, builds):
@@ -133,8 +137,8 @@ def test_no_trial_begins_after_the_timeout(tmp_path, builds):
 
 
 def test_the_best_trial_is_complete():
-    trials = [TrialRecord(0, "complete", {}, (0.5, 0.7), 0.1), TrialRecord(1, "failed", {}, (), 0.1, "why")]
-    assert SearchResult(trials).best.score == 0.6
+    trials = [TrialRecord(0, {}, state, [], score, 0.1, "") for state, score in (("failed", -0.5), ("complete", -0.6))]
+    assert SearchResult(trials).best.score == -0.6
 
 
 # -------------------------------------------------------------------------------------------------------------- storage

@@ -9,7 +9,7 @@ import pytest
 
 from skpref import GPPLClassifier, Table
 from skpref.cli import main
-from skpref.cli.job import narrowed
+from skpref.cli.tune import narrowed
 from skpref.exceptions import DataError
 from skpref.search import default_space
 from skpref.search.default_spaces import Distributions

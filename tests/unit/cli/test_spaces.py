@@ -5,7 +5,7 @@ import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier, Table
 from skpref.cli.tasks.base import Rows
-from skpref.cli.tasks.compared import Compared, make_task
+from skpref.cli.tasks.comparisons import Compared, make_task
 from skpref.data.roles import Roles
 from skpref.search.default_spaces import Distributions
 

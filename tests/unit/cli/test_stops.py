@@ -54,7 +54,7 @@ for name, (target, number, sent, command) in json.loads(sys.argv[1]).items():
     print(json.dumps([name, code, out.getvalue(), err.getvalue()]), flush=True)
 """
 LOSS = "skpref.cli.tasks.figures.cross_entropy"  # of a fold
-REFIT = "skpref.cli.job:Job._evaluate"
+REFIT = "skpref.cli.tune:Job._evaluate"
 FINAL = "skpref.cli.tasks.base:Task.final"
 REPORT = "skpref.cli.tune.write_files"
 

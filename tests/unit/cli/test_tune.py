@@ -184,7 +184,7 @@ def test_a_tracking_server_that_is_not_there(folder, capsys, monkeypatch):
 def test_an_installed_command_has_no_traceback(folder):
     write(folder / "bad.csv", "lefft,right,label\na,b,1\n")
     done = subprocess.run(
-        [sys.executable, "-m", "skpref.cli", "tune", "bad.csv", "--no-mlflow"],
+        [sys.executable, "-m", "skpref", "tune", "bad.csv", "--no-mlflow"],
         capture_output=True,
         text=True,
         check=False,
