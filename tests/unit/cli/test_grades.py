@@ -51,7 +51,7 @@ def test_predictions_have_the_chances_of_sides_and_of_grades():
     model = load("model.skpref")
     sides = np.column_stack([table[name].astype(float) for name in ("p_left", "p_tie", "p_right")])
     np.testing.assert_allclose(sides, model.predict_proba(pairs, ties=True), rtol=1e-9)
-    np.testing.assert_allclose(table["probability_left"].astype(float), sides[:, 0] / (sides[:, 0] + sides[:, 2]))
+    np.testing.assert_allclose(table["probability_left"].astype(float), sides[:, 0] + 0.5 * sides[:, 1])
     of_grades = np.column_stack([table[f"p_{g}"].astype(float) for g in (-2, -1, 0, 1, 2)])
     np.testing.assert_allclose(of_grades, model.predict_proba(pairs), rtol=1e-9)
 

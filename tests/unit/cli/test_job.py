@@ -75,7 +75,7 @@ def same(one, other):
 def test_the_first_trial_has_the_defaults_and_seeds_count(tmp_path, builds, capsys):
     one, two, other = (searched(tmp_path, builds, seed=seed)[0] for seed in (5, 5, 6))
     assert one.trials[0].settings == {
-        "likelihood": "probit",
+        "likelihood": "auto",
         "scale_prior__shape": 1.0,
         "scale_prior__rate": 1.0,
         "order_effect": False,

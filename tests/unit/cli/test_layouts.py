@@ -310,7 +310,7 @@ def test_tune_tries_the_order_effect_and_ties_and_keeps_covariates(capsys):
     assert task.space["order_effect"] == [False, True]
     assert "covariates" not in task.space
     assert task.estimator.covariates == {"home": 2}
-    assert "probit-ties" in task.space["likelihood"]
+    assert "logit-ties" in task.space["likelihood"]
     assert main(["tune", "votes.csv", *options]) == 0
     out = capsys.readouterr().out
     assert "Effects of one unit more on the left side" in out

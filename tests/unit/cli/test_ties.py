@@ -35,7 +35,8 @@ def test_half_of_a_tie_counts_for_either_side_by_every_likelihood(model, likelih
     else:
         answers = fitted.predict_proba(task.rows.X, ties=True)
         assert figures["answers_log_loss"] == pytest.approx(answers_log_loss(task.rows.y, answers))
-        conditional, p = p, answers[:, 0] + answers[:, 1] / 2
+        assert p == pytest.approx(answers[:, 0] + answers[:, 1] / 2)
+        conditional = answers[:, 0] / (answers[:, 0] + answers[:, 2])
         assert cross_entropy(task.rows.y, p) < cross_entropy(task.rows.y, conditional) - 0.001
     assert task.loss(fitted, task.rows) == pytest.approx(cross_entropy(task.rows.y, p))
     assert figures["log_loss"] == task.loss(fitted, task.rows)
