@@ -75,9 +75,9 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     prior. With more classes, each class has an f, and the probabilities are proportional to exp(f(x)) (softmax); or
     each class has a model of its own against all others. M inducing points represent all rows: computing time grows as
     n M^2. With two classes, or one against all others, kernel and inducing points maximise a lower bound on the
-    evidence ([HMG15]_). The softmax model takes the most probable f, and the kernel with the lowest log-loss on
-    held-out rows. It can be chosen for two classes, too: it is better if they hardly overlap and there are
-    thousands of rows.
+    evidence ([HMG15]_). The softmax model takes the most probable f, and averages the kernels of a search, weighted by
+    the likelihood of held-out rows. It can be chosen for two classes, too: it is better if they hardly overlap and
+    there are thousands of rows.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         With more than 500 rows, of which each class has a tenth, the search begins with expectation propagation at 400
         and 1,000 rows, and ends there if inducing points lose much. No weight may be below 1 for this.
         "adam": a step after every mini-batch of "svi", which it implies, with a tenth of all rows at most; see `Adam`.
-        None: kernel and points are not changed. The kernel of the softmax model is chosen on 3,000 rows, by the
+        None: kernel and points are not changed. The kernel of the softmax model is learnt from 3,000 rows, by the
         log-loss on held-out ones.
     max_iter : int, default=200
         Largest number of iterations of each search, and of passes of "vb" and "svi".

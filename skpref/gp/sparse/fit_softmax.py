@@ -1,10 +1,11 @@
 """Many classes by one softmax model: kernel and inducing points are shared, each class has a function.
 
 The functions are those of the mode of the posterior. The evidence is no guide to their kernel: Laplace's approximation
-of it picks amplitudes that are far too small where classes hardly overlap. So amplitude and length-scales are those of
-the smallest log-loss of rows left out, from three starts: the kernel as it is, the one by the evidence of a
+of it picks amplitudes that are far too small where classes hardly overlap. So amplitude and length-scales follow from
+the log-loss of rows left out, by searches from three starts: the kernel as it is, the one by the evidence of a
 regression on the indicators of the classes, and one halfway between: length-scales that a few hundred rows call for are
-too far apart for many rows.
+too far apart for many rows. Few rows left out hardly tell close values apart, and the lowest log-loss is partly luck:
+the kernel is the mean of all that were tried, weighted by the likelihood of these rows.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.special import softmax
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skpref._math.linalg import product, solve_lower
@@ -144,7 +146,7 @@ def _search(
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> Kernel:
-    """Return the kernel of the smallest log-loss of rows left out."""
+    """Return the mean kernel of three searches, in logarithms, weighted by the likelihood of rows left out."""
     sample = data.sample(_SEARCH_ROWS, rng)
     config = replace(config, n_inducing=_SEARCH_POINTS, inducing="kmeans++", tol=_SEARCH_TOL * config.tol, noise=None)
     number, n_folds = _fold_numbers(sample, rng), int(np.clip(_LEFT_OUT_ROWS // sample.n, 1, _FOLDS))
@@ -157,9 +159,14 @@ def _search(
     tasks = [
         [_Fold(*part, Z, own) for part, Z, own in zip(parts, points, kernels, strict=True)] for _, *kernels in starts
     ]
-    ends = parallel(delayed(_descend)(folds, config) for folds in tasks)
-    best = int(np.argmin([loss for _, loss in ends]))
-    return _shifted(starts[best][0], ends[best][0])
+    ways = parallel(delayed(_descend)(folds, config) for folds in tasks)
+    places = [
+        (_shifted(start, shift).theta, loss)
+        for (start, *_), way in zip(starts, ways, strict=True)
+        for shift, loss in way
+    ]
+    theta, loss = (np.array(column) for column in zip(*places, strict=True))
+    return kernel.clone_with_theta(softmax(-loss) @ theta)
 
 
 def _fold_numbers(data: ClassCounts, rng: np.random.Generator) -> IntArray:
@@ -193,18 +200,18 @@ def _interpolate(kernel: Kernel, end: Kernel, share: float) -> Kernel:
     return _shifted(kernel, share * np.where(_step(kernel, "length_scale") > 0.0, end.theta - kernel.theta, 0.0))
 
 
-def _descend(folds: list[_Fold], config: SparseConfig) -> tuple[Array, float]:
-    """Search along the variance and the length-scales; return the shift of theta and its log-loss with priors."""
+def _descend(folds: list[_Fold], config: SparseConfig) -> list[tuple[Array, float]]:
+    """Search along the variance and the length-scales; return all shifts of theta with their log-losses and priors."""
     kernel = folds[0].kernel
     steps = [_step(kernel, "constant_value", "variance"), _step(kernel, "length_scale")]
     ways = [sign * way for way in np.eye(2)[[np.any(step) for step in steps]] for sign in (1.0, -1.0)]
-    visited = set()
+    visited: dict[tuple[float, ...], float] = {}
 
     def loss(place: Array) -> float:
-        visited.add(tuple(place))
         results = [_left_out(fold, place @ steps, config) for fold in folds]
         folds[:] = [fold._replace(values=values) for fold, (_, values) in zip(folds, results, strict=True)]
-        return sum(value for value, _ in results) + 0.5 * float(place @ place) / _SD**2
+        visited[tuple(place)] = sum(value for value, _ in results) + 0.5 * float(place @ place) / _SD**2
+        return visited[tuple(place)]
 
     best = np.zeros(2)
     lowest = loss(best)
@@ -216,7 +223,7 @@ def _descend(folds: list[_Fold], config: SparseConfig) -> tuple[Array, float]:
             if tuple(trial) not in visited and (value := loss(trial)) < (1.0 - _GAIN) * lowest:
                 best, lowest = trial, value
                 queue = [way, *(other for other in ways if other is not way)]
-    return best @ steps, lowest
+    return [(np.array(place) @ steps, value) for place, value in visited.items()]
 
 
 def _left_out(fold: _Fold, shift: Array, config: SparseConfig) -> tuple[float, Array]:
