@@ -174,6 +174,7 @@ _OTHERS = _named(
         "skpref.kernels.identity": "Identity",
         "skpref.kernels.linear": "Linear",
         "skpref.kernels.matern": "AdditiveMatern ProductMatern",
+        "skpref.kernels.warped": "Warped",
         "sklearn.gaussian_process.kernels": "ConstantKernel DotProduct Exponentiation Matern Product RBF "
         "RationalQuadratic Sum WhiteKernel",
     }

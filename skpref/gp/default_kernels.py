@@ -23,6 +23,7 @@ _OVERFLOW = "X holds numbers whose squares overflow or underflow: scale the feat
 # Distance of a feature's mean from 0, in standard deviations, beyond which float64 holds too little of a linear kernel:
 # its values are the squares of such distances.
 _FAR = 1e5
+_FEW_VALUES, _KNOTS = 10, 33  # values of a feature up to which it is not warped, and knots of one with more
 SHARED_LOG_SCALE = 0.5  # log of the first length-scales, in standard deviations of a feature times sqrt(d)
 
 
@@ -57,6 +58,24 @@ def stationary(nu: float, scale: Array) -> Kernel:
     start = np.exp(SHARED_LOG_SCALE) * np.sqrt(scale.size) * scale
     bounds = np.column_stack([_SCALE_BOUNDS[0] * start, _SCALE_BOUNDS[1] * start])
     return RBF(start, bounds) if nu == np.inf else Matern(start, bounds, nu=nu)
+
+
+def warp(X: Features) -> kernels.Warped | None:
+    """Return a kernel without hyperparameters whose features are halfway to their ranks; None if none has many values.
+
+    Ranks are in the units of a feature, with its mean and standard deviation.
+    """
+    columns, knots, levels = [], [], []
+    for column in [] if sparse.issparse(X) else range(X.shape[1]):
+        values, counts = np.unique(X[:, column], return_counts=True)
+        if values.size <= _FEW_VALUES:
+            continue
+        share = (np.cumsum(counts) - 0.5 * counts) / counts.sum() - 0.5
+        chosen = np.searchsorted(share, np.linspace(share[0], share[-1], _KNOTS)).clip(max=share.size - 1)
+        columns.append(column)
+        knots.append(values[chosen])
+        levels.append(X[:, column].mean() + X[:, column].std() * np.sqrt(12.0) * share[chosen])
+    return kernels.Warped(kernels.Identity(), columns, np.array(knots), np.array(levels)) if columns else None
 
 
 def linear(scale: Array, variance: float) -> Kernel:

@@ -12,7 +12,8 @@ each row      (x_i, x_i)              `diagonal`  `diagonal_vjp`
 row by row    (x_i, y_i)              `paired`    `paired_vjp`
 ============  ======================  ==========  =====================
 
-`Columns` restricts a kernel to some columns, so a sum can have one kernel for each kind of features.
+`Columns` restricts a kernel to some columns, so a sum can have one kernel for each kind of features. `Warped` moves
+skewed features halfway to their ranks.
 
 White noise (`WhiteKernel`) belongs to a row, so it is in `gram` (on the diagonal) and `diagonal` only.
 """
@@ -34,6 +35,7 @@ from skpref.kernels.identity import Identity
 from skpref.kernels.lengthscales import median_length_scales
 from skpref.kernels.linear import Linear
 from skpref.kernels.matern import AdditiveMatern, ProductMatern
+from skpref.kernels.warped import Warped
 
 __all__ = [
     "AdditiveMatern",
@@ -41,6 +43,7 @@ __all__ = [
     "Identity",
     "Linear",
     "ProductMatern",
+    "Warped",
     "cross",
     "cross_pullback",
     "cross_vjp",

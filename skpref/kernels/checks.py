@@ -11,6 +11,7 @@ from skpref._checks import require
 from skpref.kernels.evaluate import cross
 
 _KERNELS = ("k1", "k2", "kernel")
+_TABLES = ("knots", "levels")  # of a `Warped` kernel
 
 
 def check_parameters(kernel: Kernel) -> None:
@@ -20,6 +21,10 @@ def check_parameters(kernel: Kernel) -> None:
     for name, value in params.items():
         if name in _KERNELS:
             require(isinstance(value, Kernel), kernel, name, "must be a kernel")
+        elif name in _TABLES:
+            table = isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype == np.float64
+            require(table and np.isfinite(value).all(), kernel, name, "must be a table of finite numbers")
+            require(bool((np.diff(value) >= 0.0).all()), kernel, name, "must ascend in each row")
         elif name.endswith("_bounds"):
             _check_bounds(kernel, name, value)
         elif name != "columns" and not (name == "origin" and value is None):

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
-from skpref.kernels._adapters import value, vjp
-from skpref.kernels._base import LayoutKernelBase
+from skpref.kernels._inner import InnerKernelBase
 from skpref.kernels._layouts import as_features
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    from sklearn.gaussian_process.kernels import Kernel
 
-    from skpref._typing import Array, Features, IntArray
-    from skpref.kernels._layouts import Layout
+    from skpref._typing import Features, IntArray
 
 __all__ = ["Columns"]
 
 
-class Columns(LayoutKernelBase):
+class Columns(InnerKernelBase):
     """Kernel on some columns of its input: k(x, z) = kernel(x[columns], z[columns]).
 
     Different kinds of features need different covariances. For example, a few measured quantities and a hundred
@@ -60,53 +57,6 @@ class Columns(LayoutKernelBase):
         self.kernel = kernel
         self.columns = columns
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters (scikit-learn's interface).
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to include those of the inner kernel, as ``kernel__...``.
-
-        Returns
-        -------
-        dict of str to object
-            Parameters by name.
-        """
-        params = {"kernel": self.kernel, "columns": self.columns}
-        if deep:
-            params |= {f"kernel__{name}": inner for name, inner in self.kernel.get_params().items()}
-        return params
-
-    @property
-    def hyperparameters(self) -> list[Hyperparameter]:
-        """Hyperparameters of the inner kernel, as ``kernel__...``."""
-        return [Hyperparameter(f"kernel__{h.name}", *h[1:4]) for h in self.kernel.hyperparameters]
-
-    @property
-    def theta(self) -> Array:
-        """Logs of the inner kernel's hyperparameters that are not fixed, shape (n_theta,)."""
-        theta: Array = self.kernel.theta
-        return theta
-
-    @theta.setter
-    def theta(self, theta: Array) -> None:
-        self.kernel.theta = theta
-
-    @property
-    def bounds(self) -> Array:
-        """Bounds of theta, shape (n_theta, 2)."""
-        bounds: Array = self.kernel.bounds
-        return bounds
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether the inner kernels are equal and the columns given in the same form."""
-        if type(self) is not type(other) or not isinstance(other, Columns):
-            return False
-        return self._key() == other._key() and bool(self.kernel == other.kernel)
-
-    __hash__ = None  # type: ignore[assignment]  # mutable, like all kernels of scikit-learn
-
     def _key(self) -> tuple[str, Any]:
         """Return `columns` in a form that can be compared."""
         if isinstance(self.columns, slice):
@@ -114,39 +64,25 @@ class Columns(LayoutKernelBase):
         columns = np.asarray(self.columns)
         return columns.dtype.kind, columns.tolist()
 
-    def is_stationary(self) -> bool:
-        """Return whether the inner kernel is stationary.
-
-        Returns
-        -------
-        bool
-            Whether the inner kernel is stationary.
-        """
-        return bool(self.kernel.is_stationary())
-
     def __repr__(self) -> str:
         """Show the inner kernel and the columns."""
         return f"Columns({self.kernel!r}, [{_shown(self.columns)}])"
 
-    def value_at(self, at: Layout) -> Array:
-        return value(self.kernel, _narrowed(at, self.columns))
+    def map_rows(self, X: Features) -> Features:
+        """Return the chosen columns.
 
-    def vjp_at(self, at: Layout, G: Array) -> Array:
-        return vjp(self.kernel, _narrowed(at, self.columns), G)
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
 
-    def _gradient(self, X: Array, K: Array) -> Array:  # noqa: ARG002 - every kernel takes both
-        gradient: Array = self.kernel(_chosen(X, self.columns), eval_gradient=True)[1]
-        return gradient
-
-
-def _narrowed(at: Layout, columns: npt.ArrayLike | slice) -> Layout:
-    """Return the same pairs of rows with the chosen columns only."""
-    return type(at)(*(_chosen(getattr(at, field.name), columns) for field in fields(at)))
-
-
-def _chosen(X: Features, columns: npt.ArrayLike | slice) -> Features:
-    # Selected columns may be in Fortran order, or have CSR indices out of order.
-    return as_features(X[:, _numbers(columns, X.shape[1])])
+        Returns
+        -------
+        ndarray or CSR of shape (n, n_chosen)
+            The columns in their order.
+        """
+        # Selected columns may be in Fortran order, or have CSR indices out of order.
+        return as_features(X[:, _numbers(self.columns, X.shape[1])])
 
 
 def _numbers(columns: npt.ArrayLike | slice, d: int) -> IntArray:

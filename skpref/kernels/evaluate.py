@@ -21,6 +21,7 @@ from skpref._compiled import kernels as compiled
 from skpref.kernels._adapters import value, vjp
 from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, as_features, as_pair
 from skpref.kernels.linear import Linear
+from skpref.kernels.warped import Warped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -329,6 +330,8 @@ def cross_pullback(
 def _has_rule(kernel: sk.Kernel) -> bool:
     if type(kernel) in {sk.Sum, sk.Product}:
         return _has_rule(kernel.k1) and _has_rule(kernel.k2)
+    if type(kernel) is Warped:
+        return _has_rule(kernel.kernel)
     if type(kernel) is sk.Matern:
         return kernel.nu in {0.5, 1.5, 2.5, np.inf}
     return type(kernel) in {sk.RBF, sk.ConstantKernel, Linear}
@@ -341,10 +344,23 @@ def _rule(kernel: Any, X: Array, Z: Array) -> tuple[Any, _Pull]:  # noqa: ANN401
         if type(kernel) is sk.Sum:
             return first + second, lambda G: _joined([pull_first(G), pull_second(G)])
         return first * second, lambda G: _joined([pull_first(G * second), pull_second(G * first)])
+    if type(kernel) is Warped:
+        return _warped_kernel(kernel, X, Z)
     if type(kernel) is sk.ConstantKernel:
         c, fixed = float(kernel.constant_value), kernel.hyperparameter_constant_value.fixed
         return c, lambda G: (np.zeros(0) if fixed else np.array([c * G.sum()]), np.zeros_like(Z))
     return _linear_kernel(kernel, X, Z) if type(kernel) is Linear else _distance_kernel(kernel, X, Z)
+
+
+def _warped_kernel(kernel: Warped, X: Array, Z: Array) -> tuple[Array, _Pull]:
+    """Return a kernel of warped rows and its pullback."""
+    K, pull_mapped = _rule(kernel.kernel, kernel.map_rows(X), kernel.map_rows(Z))
+
+    def pull(G: Array) -> tuple[Array, Array]:
+        theta, points = pull_mapped(G)
+        return theta, points * kernel.slopes(Z)
+
+    return K, pull
 
 
 def _linear_kernel(kernel: Linear, X: Array, Z: Array) -> tuple[Array, _Pull]:

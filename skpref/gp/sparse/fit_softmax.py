@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skpref._math.linalg import product, solve_lower
 from skpref._math.threads import limit_blas_threads
-from skpref.gp.default_kernels import feature_scales, stationary
+from skpref.gp.default_kernels import feature_scales, stationary, warp
 from skpref.gp.hyperpriors import length_scale_priors, log_density, mean_log_scales
 from skpref.gp.posterior import SparseLatent, WarmStart
 from skpref.gp.sparse.evidence import GaussianRows
@@ -101,12 +101,15 @@ def fit_softmax(
     """Fit kernel, inducing points and functions; from an earlier fit, and without `search` the functions alone."""
     if start is not None and not search:
         return _posterior(data, start.basis, config, start.mean)
-    mean = mean_log_scales(feature_scales(data.X))
-    priors = length_scale_priors(mean, 1 + mean.size, first=1) if kernel is None else ()
+    priors: tuple[NormalPrior, ...] = ()
+    if kernel is None:
+        warped = warp(data.X)
+        scales = feature_scales(data.X if warped is None else warped.map_rows(data.X))
+        priors = length_scale_priors(mean_log_scales(scales), 1 + scales.size, first=1)
+        inner = stationary(config.smoothness, scales)
+        kernel = ConstantKernel(*_VARIANCE) * (inner if warped is None else warped.set_params(kernel=inner))
     if start is not None:
         kernel = start.basis.kernel
-    elif kernel is None:
-        kernel = ConstantKernel(*_VARIANCE) * stationary(config.smoothness, feature_scales(data.X))
     with limit_blas_threads(1):
         if config.optimizer is not None and kernel.n_dims and data.n >= _FOLDS:
             kernel = _search(data, kernel, priors, config, rng, n_jobs)
