@@ -82,10 +82,10 @@ class Columns(InnerKernelBase):
             The columns in their order.
         """
         # Selected columns may be in Fortran order, or have CSR indices out of order.
-        return as_features(X[:, _numbers(self.columns, X.shape[1])])
+        return as_features(X[:, column_numbers(self.columns, X.shape[1])])
 
 
-def _numbers(columns: npt.ArrayLike | slice, d: int) -> IntArray:
+def column_numbers(columns: npt.ArrayLike | slice, d: int) -> IntArray:
     """Return the numbers of the chosen columns, shape (n_chosen,); raise an error if they do not fit d columns."""
     if isinstance(columns, slice):
         return _read_slice(columns, d)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from skpref.kernels._inner import InnerKernelBase
+from skpref.kernels._layouts import as_features, densify
+from skpref.kernels.columns import column_numbers
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -59,29 +60,31 @@ class Warped(InnerKernelBase):
         """Show the inner kernel and the number of columns."""
         return f"Warped({self.kernel!r}, {len(np.atleast_1d(self.columns))} columns)"
 
+    def is_stationary(self) -> bool:
+        """Return False: equal differences of rows are unequal after warping.
+
+        Returns
+        -------
+        bool
+            False.
+        """
+        return False
+
     def map_rows(self, X: Features) -> Features:
         """Return the warped rows.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or CSR of shape (n, d)
             Rows.
 
         Returns
         -------
         ndarray of shape (n, d)
-            The warped columns beside the others.
-
-        Raises
-        ------
-        ValueError
-            If X is sparse.
+            The warped columns beside the others; dense, as zeros do not stay zeros.
         """
-        if sparse.issparse(X):
-            msg = "X: got sparse rows, wanted dense ones for the kernel Warped; zeros would not stay zeros"
-            raise ValueError(f"{msg}. Give X.toarray(), or a kernel without Warped")
-        out = np.array(X, dtype=np.float64)
-        for column, at, to in self._columns():
+        out = np.array(densify(as_features(X)))
+        for column, at, to in self._columns(out.shape[1]):
             out[:, column] = 0.5 * (out[:, column] + np.interp(out[:, column], at, to))
         return out
 
@@ -99,7 +102,7 @@ class Warped(InnerKernelBase):
             Derivatives; at a knot that of the piece above it.
         """
         out = np.ones(X.shape)
-        for column, at, to in self._columns():
+        for column, at, to in self._columns(X.shape[1]):
             piece = np.clip(np.searchsorted(at, X[:, column], side="right") - 1, 0, at.size - 2)
             width = np.diff(at)
             rise = np.where(width > 0.0, np.diff(to) / np.where(width > 0.0, width, 1.0), 0.0)
@@ -107,7 +110,7 @@ class Warped(InnerKernelBase):
             out[:, column] = 0.5 * (1.0 + np.where(inside, rise[piece], 0.0))
         return out
 
-    def _columns(self) -> list[tuple[int, Array, Array]]:
-        """Return number, knots and levels of each warped column."""
+    def _columns(self, d: int) -> list[tuple[int, Array, Array]]:
+        """Return number, knots and levels of each warped column of d."""
         rows = (np.asarray(part, dtype=np.float64) for part in (self.knots, self.levels))
-        return list(zip(np.asarray(self.columns).tolist(), *rows, strict=True))
+        return list(zip(column_numbers(self.columns, d).tolist(), *rows, strict=True))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import softmax
-from sklearn.gaussian_process.kernels import ConstantKernel
+from sklearn.gaussian_process.kernels import ConstantKernel, Sum
 
 from skpref._math.linalg import product, solve_lower
 from skpref._math.threads import limit_blas_threads
@@ -101,21 +101,41 @@ def fit_softmax(
     """Fit kernel, inducing points and functions; from an earlier fit, and without `search` the functions alone."""
     if start is not None and not search:
         return _posterior(data, start.basis, config, start.mean)
-    priors: tuple[NormalPrior, ...] = ()
-    if kernel is None:
-        warped = warp(data.X)
-        scales = feature_scales(data.X if warped is None else warped.map_rows(data.X))
-        priors = length_scale_priors(mean_log_scales(scales), 1 + scales.size, first=1)
-        inner = stationary(config.smoothness, scales)
-        kernel = ConstantKernel(*_VARIANCE) * (inner if warped is None else warped.set_params(kernel=inner))
+    is_default = kernel is None
     if start is not None:
         kernel = start.basis.kernel
+    elif kernel is None:
+        kernel = _default_kernel(data.X, config)
+    priors = _scale_priors(kernel, data.X) if is_default else ()
     with limit_blas_threads(1):
         if config.optimizer is not None and kernel.n_dims and data.n >= _FOLDS:
             kernel = _search(data, kernel, priors, config, rng, n_jobs)
     with limit_blas_threads(min(config.n_inducing, data.n)):
         basis = InducingBasis.from_points(kernel, choose_points(data.X, kernel, config, rng))
     return _posterior(data, basis, config, None)
+
+
+def _default_kernel(X: Features, config: SparseConfig) -> Kernel:
+    """Return a kernel of the features and, where some have many values, one of features halfway to their ranks."""
+    (variance, bounds), warped = _VARIANCE, warp(X)
+    plain = stationary(config.smoothness, feature_scales(X))
+    if warped is None:
+        return ConstantKernel(variance, bounds) * plain
+    warped.set_params(kernel=stationary(config.smoothness, feature_scales(warped.map_rows(X))))
+    return ConstantKernel(0.5 * variance, bounds) * plain + ConstantKernel(0.5 * variance, bounds) * warped
+
+
+def _scale_priors(kernel: Any, X: Features) -> tuple[NormalPrior, ...]:
+    """Return the priors of the length-scales of a default kernel."""
+    tables = [X, kernel.k2.k2.map_rows(X)] if isinstance(kernel, Sum) else [X]
+    means = [mean_log_scales(feature_scales(table)) for table in tables]
+    starts = 1 + np.arange(len(means)) * (1 + X.shape[1])
+    size = len(means) * (1 + X.shape[1])
+    return tuple(
+        prior
+        for first, mean in zip(starts.tolist(), means, strict=True)
+        for prior in length_scale_priors(mean, size, first=first)
+    )
 
 
 def _posterior(data: ClassCounts, basis: InducingBasis, config: SparseConfig, start: Array | None) -> GeneralFit:

@@ -144,7 +144,12 @@ def test_the_default_kernels_of_both_models_are_matern_kernels_and_few_rows_have
     few = {kind: SVGPClassifier(multi_class=kind, inducing=10, optimizer=None) for kind in ("softmax", "one_vs_rest")}
     for model in few.values():
         model.fit(X, Y)
-    assert {kernel.k2.nu for kernel in few["softmax"].kernels_} == {2.5}
+    (of_softmax,) = few["softmax"].kernels_
+    plain, warped = of_softmax.k1.k2, of_softmax.k2.k2
+    assert {plain.nu, warped.kernel.nu} == {2.5}
+    assert warped.columns == [0, 1]
+    binary = SVGPClassifier(optimizer=None, multi_class="softmax").fit(X > 0.0, Y)
+    assert binary.kernel_.k2.nu == 2.5
     for kernel in few["one_vs_rest"].kernels_:
         assert kernel.k1.k2.nu == 2.5
         assert_allclose(kernel.k2.k2.origin, np.unique(X, axis=0).mean(axis=0))
