@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpref import CrowdGPPL, GPPLClassifier
+from skpref.exceptions import DataError
 from skpref.likelihoods import PairwiseProbit, PairwiseProbitTies
 from skpref.metrics import log_loss_scorer
 
@@ -114,3 +115,11 @@ def test_the_mean_of_two_shares_is_no_tie(cls):
     assert type(model.likelihood_) is PairwiseProbit
     more = X[[1, 2]] if cls is CrowdGPPL else X[[1, 2], 1:]
     assert type(model.partial_fit(more, [0.5, 0.0]).likelihood_) is PairwiseProbit
+
+
+@BOTH
+def test_without_ties_there_is_no_probability_of_a_tie(cls):
+    X, y = answers(90)
+    model = fitted(cls, X, y >= 0.5)
+    with pytest.raises(DataError, match="or with 'auto' and ties in y"):
+        model.predict_proba(X if cls is CrowdGPPL else X[:, 1:], ties=True)
