@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
 from skpref import CrowdGPPL, save
-from skpref.elicitation._people import CrowdUser
+from skpref.elicitation._people import PairUser
 from skpref.exceptions import DataError
 from skpref.gp.crowd import reliability, update_hierarchy
 from skpref.gp.pairwise import thresholds
@@ -227,8 +227,8 @@ def test_reliability_uses_the_threshold_of_each_user():
 
 def test_sessions_ask_with_the_users_own_threshold(fitted):
     model = fitted[0]
-    assert CrowdUser(model, [(0, 1)], 7).likelihood.threshold == model.tie_thresholds_[7]
-    assert CrowdUser(model, [(0, 1)], "nobody").likelihood.threshold == model.likelihood_.threshold
+    assert PairUser(model, [(0, 1)], 7).likelihood.threshold == model.tie_thresholds_[7]
+    assert PairUser(model, [(0, 1)], "nobody").likelihood.threshold == model.likelihood_.threshold
 
 
 # ------------------------------------------------------------------------------------------------------ life of a model
