@@ -52,7 +52,7 @@ def error_line(error: BaseException | str) -> str:
     # SQLAlchemy may begin with where the error was raised; a line of code is indented.
     told = (line for line in lines[max(frames, default=0) :] if line[:1].strip() and not line.startswith("(raised as"))
     line = _SECRET.sub("//***@", next(told, lines[-1].strip()))
-    return line[:300] + "..." if len(line) > 300 else line
+    return line[:400] + "..." if len(line) > 400 else line  # the names of ten likelihoods, and what was got
 
 
 def nearest(name: Any, names: Sequence[Any], alike: float = 0.6) -> str:
