@@ -18,7 +18,7 @@ from skpref._checks import require
 from skpref._typing import AnyArray, Array, BoolArray, IntArray
 from skpref._validation import check_array
 from skpref.data.ids import IdColumn, Vocabulary, as_ids, read_only, shorten
-from skpref.data.labels import are_with_ties, read_labels
+from skpref.data.labels import are_shares, are_with_ties, read_labels
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
@@ -198,7 +198,7 @@ class Comparisons:
         """Whether labels are wins and ties; with other labels, 0.5 is one of these shares."""
         return self.stage is None and are_with_ties(np.unique(self.y))
 
-    def merged(self, *, keep_order: bool = False, keep_ties: bool = False) -> Comparisons:
+    def merged(self, *, keep_order: bool = False, keep_ties: bool | None = False) -> Comparisons:
         """Merge all comparisons of the same items by the same user, with the same covariates, groups, context and time.
 
         This is exact: sum_i w_i (y_i log p + (1 - y_i) log(1 - p)) depends on the
@@ -211,9 +211,10 @@ class Comparisons:
         keep_order : bool, default=False
             Keep (a, b) apart from (b, a), which models with an order effect
             need. The default merges them, with left < right.
-        keep_ties : bool, default=False
+        keep_ties : bool or None, default=False
             Merge equal labels only, which likelihoods need that model ties
-            (y = 0.5) as a third answer.
+            (y = 0.5) as a third answer. None: unless labels are shares, and
+            still are when they are merged.
 
         Returns
         -------
@@ -230,6 +231,8 @@ class Comparisons:
             pairs = replace(pairs, left=-np.sort(-pairs.left, axis=1), right=-np.sort(-pairs.right, axis=1))
         if not keep_order:
             pairs = _left_first(pairs)
+        if keep_ties is None:
+            keep_ties = not (are_shares(pairs.y) and are_shares(_grouped(pairs).y))
         if not keep_ties:
             return _grouped(pairs)
         # The mean of a win and a loss would be read as a tie, so only equal labels are merged, and soft ones never.

@@ -47,9 +47,14 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
     return labels
 
 
+def are_shares(labels: Array) -> bool:
+    """Tell whether some labels are neither wins nor ties."""
+    return not np.isin(labels, list(WORDS.values())).all()
+
+
 def are_with_ties(labels: Array) -> bool:
     """Tell whether distinct labels are those of wins and ties, and not shares, or ties alone."""
-    return labels.size > 1 and 0.5 in labels and bool(np.isin(labels, list(WORDS.values())).all())
+    return labels.size > 1 and 0.5 in labels and not are_shares(labels)
 
 
 def _column(y: Any, noun: str, wanted: str, n_rows: int | None = None) -> AnyArray:

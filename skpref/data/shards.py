@@ -66,7 +66,7 @@ class ShardOptions(NamedTuple):
 
     on_self: OnSelf
     keep_order: bool
-    keep_ties: bool
+    keep_ties: bool | None
 
 
 class ShardSummary(NamedTuple):

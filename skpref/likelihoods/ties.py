@@ -16,7 +16,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 from scipy.special import expit, ndtr
@@ -474,6 +474,17 @@ def share_of_left(answers: Array) -> Array:
     sides = sum_of_sides(answers)
     left, right = (sides[..., k] + 0.5 * sides[..., 1] for k in (0, 2))
     return left / (left + right)  # exactly 1/2 where both are equal
+
+
+def left_without_ties(likelihood: Likelihood, z: Array) -> Array:
+    """Return P(left | no tie) at differences z, shape (n,); where both sides underflow, the sign of z is certain."""
+    model: Any = likelihood
+    variance = np.zeros_like(z)
+    if not likelihood.ties_are_answers:
+        return likelihood.predict(z, variance)
+    sides = sum_of_sides(model.predict_answers(z, variance))
+    total = sides[..., 0] + sides[..., 2]
+    return np.where(total > 0.0, sides[..., 0] / np.where(total > 0.0, total, 1.0), np.heaviside(z, 0.5))
 
 
 def _middle_level(mu: Array, v: Array, b: float) -> tuple[IntArray, Array, Array, Array, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from skpref.data.records import ColumnRecord
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.reliability import learn_reliability, percentiles_of
 from skpref.gp.crowd.tabulated import Tabulated
+from skpref.likelihoods.ties import left_without_ties
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -45,8 +47,8 @@ class Annotators(ColumnRecord):
         Share of the user's answers that agree with the consensus, without ties. A soft label counts partly for each
         side. NaN if there are only ties.
     accuracy : ndarray of shape (n,)
-        Posterior mean of the probability that an answer of the user agrees with the consensus, on average over the
-        compared pairs of items, without order effects.
+        Posterior mean of the probability that an answer of the user agrees with the consensus, if it is no tie, on
+        average over the compared pairs of items, without order effects.
     accuracy_low : ndarray of shape (n,)
         Lower end of its credible interval.
     accuracy_high : ndarray of shape (n,)
@@ -182,7 +184,7 @@ def _accuracy_draws(
     used, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
     a, b = np.split(inverse, 2)
     t, draws = posterior.draws(users, items.take(used), n_samples, rng)
-    side, predict = np.sign(t[:, a] - t[:, b]), Tabulated(lambda z: likelihood.predict(z, np.zeros_like(z)))
+    side, predict = np.sign(t[:, a] - t[:, b]), Tabulated(partial(left_without_ties, likelihood))
     result = np.empty((users.size, n_samples))
     for u, f in enumerate(draws):
         result[u] = predict.mean_over_pairs(f, side, a, b, weight)

@@ -20,6 +20,7 @@ from skpref.gp.crowd.blocks import iterate_users
 from skpref.gp.crowd.tabulated import Tabulated
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.likelihoods import PairwiseTies
+from skpref.likelihoods.ties import left_without_ties
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,11 +67,11 @@ class Reliability:
     def accuracy(self, left: IntArray, right: IntArray, weight: Array, likelihood: Likelihood) -> tuple[Array, Array]:
         """Return accuracies at draws and grid points, the same for all users (S G,), and their probabilities (U, S G).
 
-        The accuracy is the probability that an answer to one of these pairs, weighted, agrees with m. Probabilities
-        are zero for users of whose pairs the others know nothing.
+        The accuracy is the probability that an answer to one of these pairs, weighted, agrees with m if it is no tie.
+        Probabilities are zero for users of whose pairs the others know nothing.
         """
         apart = np.abs(self.consensus[:, left] - self.consensus[:, right])
-        predict = Tabulated(lambda z: likelihood.predict(z, np.zeros_like(z)))
+        predict = Tabulated(partial(left_without_ties, likelihood))
         value = predict(_GRID[:, None] * apart[:, None, :]) @ weight
         probability = self.known[:, None] * self.weight.transpose(1, 0, 2).reshape(self.weight.shape[1], -1)
         return value.ravel(), probability

@@ -269,9 +269,9 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         return replace(config, likelihood=likelihood.from_levels(self.classes_.size))
 
     @property
-    def _keeps_ties(self) -> bool:
-        """Whether ties stay apart from wins where comparisons are merged."""
-        return self.likelihood == "auto" or as_likelihood(self.likelihood).ties_are_answers
+    def _keeps_ties(self) -> bool | None:
+        """Whether ties stay apart from wins where comparisons are merged; None: unless they are shares."""
+        return None if self.likelihood == "auto" else as_likelihood(self.likelihood).ties_are_answers
 
     def _config_of_ties(self, config: PairConfig, c: Comparisons) -> PairConfig:
         """Return the config in which "auto" is a likelihood with ties if there are some."""
@@ -369,7 +369,8 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         if not likelihood.ties_are_answers:
             raise DataError(
                 f"ties=True needs a likelihood in which a tie is an answer; got {type(likelihood).__name__}. "
-                "Fit with likelihood='probit-ties', 'logit-ties' or 'davidson'"
+                "Fit with likelihood='probit-ties', 'logit-ties' or 'davidson', or with 'auto' and ties in y without "
+                "soft labels beside them"
             )
         return np.asarray(likelihood.predict_answers(*moments))
 

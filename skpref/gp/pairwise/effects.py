@@ -15,6 +15,7 @@ from skpref.data.ids import shorten
 from skpref.data.records import ColumnRecord, frame_or_record
 from skpref.data.shards import ComparisonCounts
 from skpref.exceptions import DataError
+from skpref.likelihoods.ties import left_without_ties
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -84,15 +85,14 @@ def describe_effects(
         mean, std = np.append(mean, order_mean), np.append(std, np.sqrt(order_variance))
         names, typical = [*names, "left side"], np.append(typical, 1.0)
     half_width = ndtri(0.5 + 0.5 * credibility) * std
-    zeros = np.zeros(mean.size)
-    right = likelihood.predict(-mean, zeros)
+    left, right = (left_without_ties(likelihood, z) for z in (mean, -mean))
     return CovariateEffects(
         np.array(names, dtype=object),
         mean,
         std,
         mean - half_width,
         mean + half_width,
-        likelihood.predict(mean, zeros) / np.maximum(right, np.finfo(float).tiny),
+        left / np.maximum(right, np.finfo(float).tiny),
         ndtr(mean / std),
         typical,
     )

@@ -227,9 +227,10 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         Each comparison, one after the other, changes the utilities of its two items and the effects, and nothing else;
         with `groups`, differences between groups follow when all are filtered, but those of new groups stay unknown.
         Predictions use them. Utilities of other items, hyperparameters, thresholds of ties, the curve of careers and
-        the function of features stay as the fit left them. `partial_fit` refits instead, with these comparisons and all
-        earlier ones, and is more accurate where items have few of them. Each call also takes about a tenth of a second
-        where there are 60,000 earlier comparisons: pass many rows at once.
+        the function of features stay as the fit left them: after a fit without ties, a tie is half of each answer.
+        `partial_fit` refits instead, with these comparisons and all earlier ones, and is more accurate where items have
+        few of them. Each call also takes about a tenth of a second where there are 60,000 earlier comparisons: pass
+        many rows at once.
 
         Parameters
         ----------

@@ -155,8 +155,9 @@ class Ranking(ColumnRecord):
         ----------
         scale : {"utility", "elo"}
             "elo": the average of the compared items has 1500 points, and 400 points more are odds of 10 to 1. A unit of
-            utility gets the points that stand for its probability of winning: 173.7 with a logit likelihood, which is
-            exact, and 289.8 with a probit one, where probabilities of other differences agree to 0.012.
+            utility gets the points that stand for its probability of winning, a tie being half a win: 173.7 with a
+            logit likelihood, which is exact, and 289.8 with a probit one, where probabilities of other differences
+            agree to 0.012. With ties as answers it depends on the threshold.
         likelihood : Likelihood
             Of the model.
 

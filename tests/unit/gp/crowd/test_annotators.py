@@ -56,6 +56,15 @@ def test_agreement_by_hand():
             assert report["agreement"].to_dict() == pytest.approx(wanted, nan_ok=True)
 
 
+def test_accuracy_and_agreement_leave_ties_out():
+    """Of a consensus that is clear, with half of the answers ties, both are near 1."""
+    pairs = [("a", "b"), ("b", "c"), ("a", "c")]
+    rows = [(user, *pair) for user in "uvwx" for pair in pairs * 8]
+    report = quick(likelihood="probit-ties").fit(rows, [1.0, 0.5] * 48).annotators(random_state=0)
+    assert (report["agreement"] == 1.0).all()
+    assert report["accuracy"].min() > 0.9
+
+
 def test_weights_count_as_answers():
     rows, y = [("u", "a", "b"), ("u", "b", "a"), ("v", "a", "b")], [1, 1, 1]
     model = quick().fit(rows, y, sample_weight=[3.0, 1.0, 5.0])

@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpref import CrowdGPPL, GPPLClassifier
+from skpref.exceptions import DataError
 from skpref.likelihoods import PairwiseProbit, PairwiseProbitTies
 from skpref.metrics import log_loss_scorer
 
@@ -91,3 +92,34 @@ def test_tastes_keep_their_size_where_many_answers_are_ties():
         for name in ("auto", "probit")
     ]
     assert scores[0] > scores[1] + 0.02
+
+
+def test_shares_are_merged(tmp_path):
+    """Soft labels have no ties among them, so that a model of a million of them keeps one row for each pair."""
+    X, y = answers(600)
+    frame = pd.DataFrame(X[:, 1:], columns=["left", "right"]).assign(y=0.8 * y + 0.1)
+    frame[:300].to_parquet(tmp_path / "a.parquet")
+    frame[300:].to_parquet(tmp_path / "b.parquet")
+    rows, shares = frame.drop(columns="y"), frame.y.to_numpy()
+    auto, probit = (GPPLClassifier(likelihood=name).fit(rows, shares) for name in ("auto", "probit"))
+    assert auto._comparisons.n_pairs == probit._comparisons.n_pairs == 15
+    on_disk = GPPLClassifier().fit(tmp_path, "y")
+    for model in (auto, on_disk):
+        assert_allclose(model.predict_proba(rows), probit.predict_proba(rows), rtol=1e-9)
+
+
+@BOTH
+def test_the_mean_of_two_shares_is_no_tie(cls):
+    X = np.array([("u", "a", "b"), ("u", "a", "b"), ("u", "a", "c")])
+    model = fitted(cls, X, [0.3, 0.7, 1.0])
+    assert type(model.likelihood_) is PairwiseProbit
+    more = X[[1, 2]] if cls is CrowdGPPL else X[[1, 2], 1:]
+    assert type(model.partial_fit(more, [0.5, 0.0]).likelihood_) is PairwiseProbit
+
+
+@BOTH
+def test_without_ties_there_is_no_probability_of_a_tie(cls):
+    X, y = answers(90)
+    model = fitted(cls, X, y >= 0.5)
+    with pytest.raises(DataError, match="or with 'auto' and ties in y"):
+        model.predict_proba(X if cls is CrowdGPPL else X[:, 1:], ties=True)

@@ -31,6 +31,15 @@ def test_columns_follow_from_mean_and_std(model):
     assert_allclose(table["probability_positive"], [NormalDist().cdf(z) for z in effect / std])
 
 
+@pytest.mark.parametrize("likelihood", ["probit-ties", "logit-ties", "davidson"])
+def test_odds_are_those_of_answers_that_are_no_ties(likelihood):
+    X, y = [("x", "y"), ("y", "x"), ("x", "y"), ("y", "x")] * 10, [1, 0.5, 0.5, 1] * 10
+    model = GPPLClassifier(likelihood=likelihood, order_effect=True).fit(X, y)
+    effect = np.array([model.order_effect_[0]])
+    left, _, right = model.likelihood_.predict_answers(effect, np.zeros(1))[0]
+    assert_allclose(model.covariate_table()["odds_ratio"], left / right)
+
+
 def test_typical_sizes_are_those_of_the_comparisons_and_one_of_the_side():
     X = [["x", "y", 3.0], ["y", "z", -4.0], ["z", "x", 0.0], ["x", "z", 5.0]]
     for order_effect, side in ((False, []), (True, [1.0])):
