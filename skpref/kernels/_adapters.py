@@ -17,7 +17,7 @@ from scipy.special import gamma, kv
 from sklearn.gaussian_process import kernels as sk
 
 from skpref._compiled import kernels as compiled
-from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, densify, rows_a_chunk
+from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, densify, one_or_each, rows_a_chunk
 from skpref.kernels.linear import inner_products
 from skpref.kernels.matern import PerFeature
 
@@ -136,15 +136,7 @@ def _rbf_vjp(kernel: sk.RBF, at: Layout, G: Array) -> Array:
 
 
 def _length_scale(kernel: sk.RBF, at: Layout) -> Array:
-    l = np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64))
-    d = (at.Z if isinstance(at, Gram) else at.X).shape[1]
-    if l.ndim > 1 or (l.ndim == 1 and l.shape[0] != d):
-        msg = (
-            f"length_scale: got shape {l.shape} for {d} features, wanted one number or one per feature; "
-            "pass a number to share it"
-        )
-        raise ValueError(msg)
-    return l
+    return one_or_each("length_scale", kernel.length_scale, at.sides[0].shape[1])
 
 
 def _matern(kernel: sk.Matern, at: Layout) -> Array:
@@ -211,19 +203,17 @@ def _squared_distance(block: Layout, l: Array) -> Array:
     """Return sum_f (x_f - z_f)^2 / l_f^2 at a dense layout."""
     if isinstance(block, Diagonal):
         return np.zeros(block.shape)
+    left, right = block.sides
     if isinstance(block, Paired):
-        return np.asarray(np.sum(((block.X - block.Y) / l) ** 2, axis=1))
-    left, right = (block.Z, block.Z) if isinstance(block, Gram) else (block.X, block.Z)
+        return np.asarray(np.sum(((left - right) / l) ** 2, axis=1))
     return np.asarray(cdist(left / l, right / l, metric="sqeuclidean"))
 
 
 def _weighted_squares(block: Layout, l: Array, W: Array) -> Array:
     """Return sum W (x_f - z_f)^2 / l_f^2 for every feature f at a dense layout."""
-    if isinstance(block, Diagonal):
-        return np.zeros(block.X.shape[1])
-    if isinstance(block, Paired):
-        return np.asarray(W @ ((block.X - block.Y) / l) ** 2)
-    left, right = (block.Z, block.Z) if isinstance(block, Gram) else (block.X, block.Z)
+    left, right = block.sides
+    if isinstance(block, Diagonal | Paired):
+        return np.asarray(W @ ((left - right) / l) ** 2)
     c = compiled.scale_of(l, compiled.SQUARED, left.shape[1])
     return compiled.cross_vjp(left, right, c, compiled.SQUARED, W, weighted=True)
 
@@ -238,10 +228,9 @@ def _blocks(at: Layout, rows: int | None = None) -> Iterator[tuple[_Key, Layout]
     """
     if isinstance(at, Diagonal | Paired):
         for part in _parts(at.X, rows):
-            X = np.ascontiguousarray(densify(at.X[part]))
-            yield (part,), Diagonal(X) if isinstance(at, Diagonal) else Paired(X, densify(at.Y[part]))
+            yield (part,), type(at)(*(densify(table[part]) for table in at.tables))
         return
-    left, right = (at.Z, at.Z) if isinstance(at, Gram) else (at.X, at.Z)
+    left, right = at.sides
     columns = _parts(right, rows)
     for part in _parts(left, rows):
         X = densify(left[part])
@@ -256,9 +245,9 @@ def _parts(X: Any, rows: int | None) -> list[slice]:  # noqa: ANN401 - dense or 
     return [slice(first, min(first + step, X.shape[0])) for first in range(0, X.shape[0], step)]
 
 
-def _blockwise(at: Layout, function: Callable[[Layout], Array]) -> Array:
+def _blockwise(at: Layout, function: Callable[[Layout], Array], rows: int | None = None) -> Array:
     out = np.empty(at.shape)
-    for key, block in _blocks(at):
+    for key, block in _blocks(at, rows):
         out[key] = function(block)
     return out
 
@@ -266,15 +255,12 @@ def _blockwise(at: Layout, function: Callable[[Layout], Array]) -> Array:
 def _generic(kernel: sk.Kernel, at: Layout) -> Array:
     """Return the values of a kernel that has `__call__` only, shape at.shape."""
     if isinstance(at, Paired):
-        out = np.empty(at.shape)
-        for key, block in _blocks(at, _ROWS):
-            out[key] = np.diagonal(kernel(block.X, block.Y))  # type: ignore[union-attr]
-        return out
-    if sparse.issparse(at.Z if isinstance(at, Gram) else at.X):
+        return _blockwise(at, lambda block: np.diagonal(kernel(*block.tables)), _ROWS)
+    if sparse.issparse(at.sides[0]):
         return _blockwise(at, lambda block: _generic(kernel, block))
     if isinstance(at, Diagonal):
         return np.array(kernel.diag(at.X), dtype=np.float64)
-    K = np.asarray(kernel(at.Z) if isinstance(at, Gram) else kernel(at.X, at.Z), dtype=np.float64)
+    K = np.asarray(kernel(*at.tables), dtype=np.float64)
     if K.shape != at.shape:
         msg = (
             f"kernel: got values of shape {K.shape} from {type(kernel).__name__}, wanted {at.shape}; "
@@ -288,20 +274,12 @@ def _generic_vjp(kernel: sk.Kernel, at: Layout, G: Array) -> Array:
     """Return the gradient by scikit-learn's gradient tensor, which exists for K(X, X) only, in chunks."""
     total = np.zeros(kernel.n_dims)
     for key, block in _blocks(at, _ROWS):
-        g = G[key]
-        if isinstance(block, Cross):
-            n = block.X.shape[0]
-            tensor = kernel(np.vstack([block.X, block.Z]), eval_gradient=True)[1][:n, n:]
-            total += np.tensordot(g, tensor, axes=2)
-        elif isinstance(block, Gram):
-            total += np.tensordot(g, kernel(block.Z, eval_gradient=True)[1], axes=2)
-        elif isinstance(block, Paired):
-            n = block.X.shape[0]
-            tensor = kernel(np.vstack([block.X, block.Y]), eval_gradient=True)[1]
-            total += g @ tensor[np.arange(n), np.arange(n, 2 * n)]
+        tensor, n = kernel(np.vstack(block.tables), eval_gradient=True)[1], block.shape[0]
+        tensor = tensor[:n, -block.sides[1].shape[0] :]
+        if isinstance(block, Diagonal | Paired):
+            total += G[key] @ tensor[np.arange(n), np.arange(n)]
         else:
-            n = block.X.shape[0]
-            total += g @ kernel(block.X, eval_gradient=True)[1][np.arange(n), np.arange(n)]
+            total += np.tensordot(G[key], tensor, axes=2)
     return total
 
 

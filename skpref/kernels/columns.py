@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +140,7 @@ class Columns(LayoutKernelBase):
 
 def _narrowed(at: Layout, columns: npt.ArrayLike | slice) -> Layout:
     """Return the same pairs of rows with the chosen columns only."""
-    return type(at)(*(_chosen(getattr(at, field.name), columns) for field in fields(at)))
+    return type(at)(*(_chosen(X, columns) for X in at.tables))
 
 
 def _chosen(X: Features, columns: npt.ArrayLike | slice) -> Features:

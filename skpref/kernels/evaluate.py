@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features
     from skpref.kernels._layouts import Layout
 
-__all__ = [
-    "cross",
-    "cross_pullback",
-    "cross_vjp",
-    "diagonal",
-    "diagonal_vjp",
-    "gram",
-    "gram_vjp",
-    "moves_points",
-    "paired",
-    "paired_vjp",
-]
-
 # W -> (gradient in theta, gradient in Z), with W = G * K.
 _Pull: TypeAlias = "Callable[[Array], tuple[Array, Array]]"
 
