@@ -264,11 +264,6 @@ def evaluate(problem: Problem, state: State) -> Evaluation:
     return problem.evaluate(state)
 
 
-def reevaluate(problem: Problem, state: State, earlier: Evaluation, moved: Collection[str] = ()) -> Evaluation:
-    """Return sites and bound anew where only the blocks `moved` (or only scales) have changed."""
-    return problem.evaluate(state, earlier, moved)
-
-
 def _project(problem: Problem, state: State, name: str) -> Projection:
     side, block = problem.sides[name], state.blocks[name]
     if isinstance(side, FactorTerm):
