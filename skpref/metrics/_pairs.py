@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import xlog1py, xlogy
+from scipy.stats import kendalltau
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_consistent_length, column_or_1d
 
@@ -98,15 +99,9 @@ def kendall_tau(y_true: ArrayLike, y_score: ArrayLike) -> float:
     >>> round(kendall_tau([1, 2, 3, 4], [1, 3, 2, 4]), 4)
     0.6667
     """
-    true, score, weight = _columns(None, y_true=y_true, y_score=y_score)
-    group = np.zeros(true.size, dtype=np.int64)
-    forward = _count_pairs(group, true, score, weight)
-    ordered = forward.different - forward.tied_score
-    untied_score = _pairs(np.zeros_like(group), weight) - _pairs(codes(score), weight)
-    if forward.different <= 0.0 or untied_score <= 0.0:
-        return undefined("kendall_tau", "one of the two vectors is constant")
-    excess = 2.0 * forward.concordant - ordered
-    return float(np.clip(excess / np.sqrt(forward.different) / np.sqrt(untied_score), -1.0, 1.0))
+    true, score, _ = _columns(None, y_true=y_true, y_score=y_score)
+    tau = float(kendalltau(true, score).statistic)
+    return undefined("kendall_tau", "one of the two vectors is constant") if np.isnan(tau) else tau
 
 
 def cross_entropy(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
