@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
-__all__ = ["Adam"]
-
 _DECAY = 0.9, 0.999  # decay of the averages of the gradient and of its square
 _EPSILON = 1e-8
 

@@ -41,20 +41,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.inference.basis import InducingBasis
     from skpref.inference.problem import State
-__all__ = [
-    "InMemory",
-    "OnDisk",
-    "ShardRows",
-    "ShardedProblem",
-    "Shards",
-    "content_of",
-    "put_together",
-    "realigned",
-    "split_by_shard",
-    "summed",
-    "taken_apart",
-]
-
 _NOTHING = np.empty(0)
 _FEW_ROWS = 2_000_000  # comparisons whose items and weights are brought here: 24 bytes each save further passes
 _PREFIX = "skpref-shards-"  # prefix of the names of folders

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from skpref.inference.terms.base import LinearTerm
     from skpref.likelihoods import Likelihood
 
-__all__ = ["SummedProblem", "Sums", "basis_of", "empty_problem", "pair_sums_over", "sums_over"]
-
 # The sites' values, curvature and gradient in the inducing variables, and the pulls of the residuals by scale.
 Sums = tuple[float, Any, Any, dict[str, float]]
 _PAIRS = 32_768  # comparisons whose rows are held at once

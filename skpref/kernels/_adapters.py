@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.kernels._layouts import Layout
 
-__all__ = ["LayoutKernel", "value", "vjp"]
-
 # Rows of a chunk of the generic gradient: scikit-learn returns (2 rows)^2 n_theta numbers for it.
 _ROWS = 64
 _FARTHEST = 1e3  # distance in length-scales at which Matern kernels are 0: an infinite one times 0 would be NaN

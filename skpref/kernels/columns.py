@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.kernels._layouts import Layout
 
-__all__ = ["Columns"]
-
 
 class Columns(LayoutKernelBase):
     """Kernel on some columns of its input: k(x, z) = kernel(x[columns], z[columns]).

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.kernels._layouts import Layout
 
-__all__ = ["Identity"]
-
 
 class Identity(StationaryKernelMixin, NormalizedKernelMixin, LayoutKernelBase):
     """Kernel that is 1 where two rows are equal and 0 elsewhere: items share nothing.

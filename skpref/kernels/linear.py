@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features
     from skpref.kernels._layouts import Layout
 
-__all__ = ["Linear", "inner_products"]
-
 
 class Linear(LayoutKernelBase):
     """Linear kernel k(x, z) = sum_f variance_f (x_f - o_f) (z_f - o_f): utilities are a weighted sum of the features.

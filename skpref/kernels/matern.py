@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features
     from skpref.kernels._layouts import Layout
 
-__all__ = ["AdditiveMatern", "PerFeature", "ProductMatern"]
-
 
 @dataclass(frozen=True, eq=False)
 class PerFeature:

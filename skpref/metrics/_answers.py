@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array
 
-__all__ = ["answers_log_loss", "answers_log_loss_scorer", "answers_rps", "answers_rps_scorer"]
-
 _FLOOR: Final = float(np.finfo(np.float64).tiny)  # smallest probability: a loss of 708 nats
 _SUM_TOLERANCE: Final = 1e-6
 

@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array
 
-__all__ = [
-    "averaged_mae",
-    "mean_zero_one_error",
-    "ordinal_mae",
-    "quadratic_weighted_kappa",
-    "ranked_probability_score",
-]
-
 # Tolerance of the sum of a row of probabilities; float32 has 7 digits.
 _ROW_SUM: Final = 1e-5
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, IntArray
 
-__all__ = ["Calibration", "calibration", "concordance", "cross_entropy", "kendall_tau", "pair_accuracy"]
-
 
 def concordance(
     y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -68,11 +66,10 @@ def concordance(
     0.75
     """
     true, score, weight = _columns(sample_weight, y_true=y_true, y_score=y_score)
-    group = _groups(qid, true.size)
-    counts = _count_pairs(group, true, score, weight)
-    if counts.different <= 0.0:
+    different, concordant, tied = _count_pairs(_groups(qid, true.size), true, score, weight)
+    if different <= 0.0:
         return undefined("concordance", "no two items of a group have different y_true")
-    return float(np.clip((counts.concordant + 0.5 * counts.tied_score) / counts.different, 0.0, 1.0))
+    return float(np.clip((concordant + 0.5 * tied) / different, 0.0, 1.0))
 
 
 def kendall_tau(y_true: ArrayLike, y_score: ArrayLike) -> float:
@@ -253,16 +250,8 @@ def calibration(y: ArrayLike, p: ArrayLike, n_bins: int = 10, sample_weight: Arr
     return Calibration(predicted, observed, count.astype(np.int64, copy=False), float(error))
 
 
-@dataclass(frozen=True)
-class _PairCounts:
-    """Weights of pairs within groups: with different y, and of these, ordered correctly or tied in score."""
-
-    different: float
-    concordant: float
-    tied_score: float
-
-
-def _count_pairs(group: IntArray, true: Array, score: Array, weight: Array) -> _PairCounts:
+def _count_pairs(group: IntArray, true: Array, score: Array, weight: Array) -> tuple[float, float, float]:
+    """Return weights of pairs within groups: with different y, and of these, ordered correctly or tied in score."""
     true_code, score_code = codes(true), codes(score)
     tie_true, tie_score = codes(group, true_code), codes(group, score_code)
     tied_both = _pairs(codes(tie_true, tie_score), weight)
@@ -271,11 +260,8 @@ def _count_pairs(group: IntArray, true: Array, score: Array, weight: Array) -> _
     position = np.empty(true.size, dtype=np.int64)
     position[np.lexsort((-score_code, true_code, group))] = np.arange(true.size)
     ascending = np.lexsort((-position, score_code, -group))
-    return _PairCounts(
-        different=_pairs(group, weight) - _pairs(tie_true, weight),
-        concordant=_weight_below(position[ascending], weight[ascending]),
-        tied_score=_pairs(tie_score, weight) - tied_both,
-    )
+    different, tied = _pairs(group, weight) - _pairs(tie_true, weight), _pairs(tie_score, weight) - tied_both
+    return different, _weight_below(position[ascending], weight[ascending]), tied
 
 
 def _weight_below(position: IntArray, weight: Array) -> float:

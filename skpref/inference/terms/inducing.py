@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from skpref.inference.blocks import Block
     from skpref.inference.problem import Evaluation, Problem, State
 
-__all__ = ["InducingTerm", "inducing_gradient", "row_term"]
-
 
 def row_term(basis: InducingBasis, X: Features, scale: str, inverse: Array | None = None) -> RowTerm:
     """Return the term z_i = f(x_i) with its rows."""
