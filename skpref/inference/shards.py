@@ -113,12 +113,11 @@ class InMemory:
     def split(
         self,
         function: Callable[..., Sequence[Any]],
-        sizes: Sequence[int],
+        _sizes: Sequence[int],
         *columns: Sequence[Any],
         shared: Sequence[Any] = (),
     ) -> list[list[Any]]:
         """Return the results."""
-        del sizes
         return [[self.store(part) for part in parts] for parts in self.collect(function, *columns, shared=shared)]
 
     def backed_up(self, kept: Sequence[Any]) -> Sequence[Any]:
@@ -438,9 +437,8 @@ class ShardedProblem(Problem):
         evaluation.gradients.update({name: gradient for name, (_, gradient) in equations.items()})
         return dict(equations)
 
-    def gradient(self, evaluation: Evaluation, expected: Mapping[str, float], names: Sequence[str]) -> Array:
+    def gradient(self, evaluation: Evaluation, _expected: Mapping[str, float], names: Sequence[str]) -> Array:
         """Return the gradient of the fit, which the normal equations brought along."""
-        del expected
         assert isinstance(evaluation, _ShardedEvaluation)  # noqa: S101 - what `evaluate` returns
         return np.concatenate([evaluation.gradients[name] for name in names])
 
@@ -466,8 +464,7 @@ class ShardedProblem(Problem):
 
         return times
 
-    def pulls(self, evaluation: Evaluation, expected: Mapping[str, float]) -> dict[str, float]:
+    def pulls(self, evaluation: Evaluation, _expected: Mapping[str, float]) -> dict[str, float]:
         """Return the sums of the shards' pulls."""
-        del expected
         assert isinstance(evaluation, _ShardedEvaluation)  # noqa: S101 - what `evaluate` returns
         return evaluation.pulled

@@ -124,15 +124,13 @@ class SummedProblem(Problem):
         return _SummedEvaluation({}, _NOTHING, _NOTHING, _NO_SITES, *both, expected=expected, **named)
 
     def normal_equations(
-        self, evaluation: Evaluation, expected: Mapping[str, float], diagonal: Mapping[str, bool]
+        self, evaluation: Evaluation, _expected: Mapping[str, float], diagonal: Mapping[str, bool]
     ) -> dict[str, tuple[Any, Array]]:
         """Return the sums that the evaluation brought along."""
-        del expected
         assert isinstance(evaluation, _SummedEvaluation)  # noqa: S101 - what `evaluate` returns
         return {name: ((evaluation.curvature.copy(),), evaluation.gradient) for name in diagonal}
 
-    def pulls(self, evaluation: Evaluation, expected: Mapping[str, float]) -> dict[str, float]:
+    def pulls(self, evaluation: Evaluation, _expected: Mapping[str, float]) -> dict[str, float]:
         """Return the sums that the evaluation brought along."""
-        del expected
         assert isinstance(evaluation, _SummedEvaluation)  # noqa: S101 - what `evaluate` returns
         return evaluation.pulled

@@ -45,8 +45,7 @@ class InducingTerm:
     def n_observations(self) -> int:
         return int(self.X.shape[0])
 
-    def take(self, index: IntArray, members: IntArray | None = None) -> RowTerm:
-        del members
+    def take(self, index: IntArray, _members: IntArray | None = None) -> RowTerm:
         return row_term(self.basis, self.X[index], self.scale, self._inverse)
 
     @property
