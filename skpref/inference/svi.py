@@ -371,7 +371,8 @@ def _learn_likelihood(problem: Problem, state: State, evaluation: Evaluation) ->
     """Fit the likelihood's own parameters at fixed q: one more coordinate of the bound."""
     if not (problem.learns and problem.likelihood.has_parameters):
         return problem, evaluation
-    v = evaluation.v if problem.rule.integrates else _variances(problem, state)
+    # Laplace has no variances of z.
+    v = evaluation.v if problem.rule.integrates else replace(problem, rule=VARIATIONAL).evaluate(state).v
     likelihood = problem.likelihood.learnt(problem.y, evaluation.mu, v, problem.weight)
     if likelihood == problem.likelihood:
         return problem, evaluation
@@ -405,12 +406,6 @@ def _move_level(problem: Problem, state: State, evaluation: Evaluation) -> tuple
             return moved, candidate, after
         step *= 0.5
     return problem, state, evaluation
-
-
-def _variances(problem: Problem, state: State) -> Array:
-    """Return the variances of z under q for a rule that uses the mode only."""
-    integrating = replace(problem, rule=VARIATIONAL)
-    return evaluate(integrating, state).v
 
 
 def _accelerated_step(

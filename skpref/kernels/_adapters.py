@@ -8,7 +8,7 @@ where a rule needs no dense rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +17,7 @@ from scipy.special import gamma, kv
 from sklearn.gaussian_process import kernels as sk
 
 from skpref._compiled import kernels as compiled
-from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, densify, one_or_each, rows_a_chunk
+from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, densify, one_or_each, row_chunks
 from skpref.kernels.linear import inner_products
 from skpref.kernels.matern import PerFeature
 
@@ -219,33 +219,27 @@ def _weighted_squares(block: Layout, l: Array, W: Array) -> Array:
 _Key: TypeAlias = tuple[slice, ...]
 
 
-def _blocks(at: Layout, rows: int | None = None) -> Iterator[tuple[_Key, Layout]]:
+def _blocks(at: Layout, most: int = 1024) -> Iterator[tuple[_Key, Layout]]:
     """Yield dense parts of a layout of bounded size, each with its place in the result.
 
     A `Gram` gives `Gram` blocks on the diagonal and `Cross` blocks elsewhere.
     """
     if isinstance(at, Diagonal | Paired):
-        for part in _parts(at.X, rows):
+        for part in row_chunks(at.X, most):
             yield (part,), type(at)(*(densify(table[part]) for table in at.tables))
         return
     left, right = at.sides
-    columns = _parts(right, rows)
-    for part in _parts(left, rows):
+    columns = row_chunks(right, most)
+    for part in row_chunks(left, most):
         X = densify(left[part])
         for other in columns:
             same = isinstance(at, Gram) and part == other
             yield (part, other), Gram(X) if same else Cross(X, densify(right[other]))
 
 
-def _parts(X: Any, rows: int | None) -> list[slice]:  # noqa: ANN401 - dense or CSR
-    """Return slices of at most 1024 rows, fewer where a dense copy would be wide."""
-    step = min(1024, rows_a_chunk(X.shape[1])) if rows is None else rows
-    return [slice(first, min(first + step, X.shape[0])) for first in range(0, X.shape[0], step)]
-
-
-def _blockwise(at: Layout, function: Callable[[Layout], Array], rows: int | None = None) -> Array:
+def _blockwise(at: Layout, function: Callable[[Layout], Array], most: int = 1024) -> Array:
     out = np.empty(at.shape)
-    for key, block in _blocks(at, rows):
+    for key, block in _blocks(at, most):
         out[key] = function(block)
     return out
 

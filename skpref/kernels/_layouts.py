@@ -110,14 +110,10 @@ def densify(X: Features) -> Array:
     return dense
 
 
-def rows_a_chunk(width: int) -> int:
-    """Return how many rows of `width` numbers make 16 MiB, at least one."""
-    return max(1, _CHUNK // max(width, 1))
-
-
-def row_chunks(n: int, width: int) -> list[slice]:
-    """Cut n rows into slices of at most 16 MiB of `width` numbers a row."""
-    step = rows_a_chunk(width)
+def row_chunks(X: Features, most: int = _CHUNK) -> list[slice]:
+    """Cut the rows of a table into slices of at most `most` rows, which take at most 16 MiB when dense."""
+    n, width = X.shape
+    step = max(1, min(most, _CHUNK // max(width, 1)))
     return [slice(first, min(first + step, n)) for first in range(0, n, step)]
 
 

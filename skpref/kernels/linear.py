@@ -140,7 +140,7 @@ def _sum_per_feature(at: Layout, G: Array, origin: Array | None = None) -> Array
     if origin is not None:
         X, Y = densify(X) - origin, densify(Y) - origin
     total = np.zeros(X.shape[1])
-    for rows in row_chunks(X.shape[0], X.shape[1]):
+    for rows in row_chunks(X):
         weighted = G[rows] @ Y if isinstance(at, Cross | Gram) else _scaled(Y[rows], G[rows])
         product = X[rows].multiply(weighted) if sparse.issparse(X) else X[rows] * weighted
         total += np.asarray(product.sum(axis=0)).ravel()
