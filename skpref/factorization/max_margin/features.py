@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.factorization.max_margin.posterior import Factors, RatingVocabularies
 
+__all__ = ["UserFeatures"]
+
 
 @dataclass(frozen=True, eq=False)
 class UserFeatures(ColumnRecord):
