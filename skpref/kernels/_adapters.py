@@ -147,7 +147,7 @@ def _matern_vjp(kernel: sk.Matern, at: Layout, G: Array) -> Array:
     total = np.zeros(kernel.n_dims)
     for key, block in _blocks(at):
         d2 = _squared_distance(block, l)
-        W = G[key] * matern_slope(d2, kernel.nu)
+        W = G[key] * _matern_slope(d2, kernel.nu)
         total += _weighted_squares(block, l, W) if kernel.anisotropic else np.sum(W * d2)
     return total
 
@@ -165,7 +165,7 @@ def _matern_value(d2: Array, nu: float) -> Array:
     return np.where(inner, 2.0 ** (1.0 - nu) / gamma(nu) * safe**nu * kv(nu, safe), 1.0)
 
 
-def matern_slope(d2: Array, nu: float) -> Array:
+def _matern_slope(d2: Array, nu: float) -> Array:
     """Return w such that dk/dlog l_f = w (x_f - z_f)^2 / l_f^2; from d(t^nu K_nu(t))/dt = -t^nu K_{nu-1}(t)."""
     if nu == np.inf:
         return np.asarray(np.exp(-0.5 * d2))

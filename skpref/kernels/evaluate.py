@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
 from skpref._compiled import kernels as compiled
-from skpref.kernels._adapters import matern_slope, value, vjp
+from skpref.kernels._adapters import value, vjp
 from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, as_features, as_pair
 from skpref.kernels.linear import Linear
 
@@ -359,7 +359,7 @@ def _joined(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 
 def _distance_kernel(kernel: Any, X: Array, Z: Array) -> tuple[Array, _Pull]:  # noqa: ANN401 - RBF or Matern
-    """Return a kernel of the scaled distance and its pullback, by dk / dlog l_f = slope (x_f - z_f)^2 / l_f^2."""
+    """Return a kernel of the scaled distance and its pullback, by dlog k / dlog l_f = slope (x_f - z_f)^2 / l_f^2."""
     K, nu = cross(kernel, X, Z), getattr(kernel, "nu", np.inf)  # refuses length-scales of another number of features
     scale = compiled.scale_of(
         np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64)), compiled.SQUARED, Z.shape[1]
@@ -370,7 +370,9 @@ def _distance_kernel(kernel: Any, X: Array, Z: Array) -> tuple[Array, _Pull]:  #
     ones = np.ones((X.shape[0], 1))
 
     def pull(G: Array) -> tuple[Array, Array]:
-        V = G * (K if nu == np.inf else matern_slope(_distances(left, right), nu))
+        V = G * K
+        if nu != np.inf:
+            V *= _slope(_distances(left, right), nu)
         sums = V.T @ np.hstack([left, ones])
         pulled, total = sums[:, :-1], sums[:, -1:]
         points = pulled - total * right
@@ -384,3 +386,13 @@ def _distances(left: Array, right: Array) -> Array:
     ones = np.ones(left.shape[1])
     half = np.einsum("ij,ij->i", left, left)[:, None] - 2.0 * left @ right.T + (right * right) @ ones
     return np.asarray(np.maximum(half, 0.0))
+
+
+def _slope(d2: Array, nu: float) -> Array:
+    """Return -dlog k / dd2 times 2, d2 the squared scaled distance."""
+    t = np.sqrt(2.0 * nu * d2)
+    if nu == 0.5:  # where t = 0 all differences are 0, so any finite slope is right
+        return np.divide(1.0, t, out=np.zeros_like(t), where=t > 0.0)
+    if nu == 1.5:
+        return 3.0 / (1.0 + t)
+    return 5.0 * (1.0 + t) / (3.0 + t * (3.0 + t))
