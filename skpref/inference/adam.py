@@ -26,9 +26,8 @@ class Adam:
         first = _DECAY[0] * self._first[rows] + (1.0 - _DECAY[0]) * gradient
         second = _DECAY[1] * self._second[rows] + (1.0 - _DECAY[1]) * gradient**2
         self._first[rows], self._second[rows] = first, second
-        unbiased = (
+        mean, square = (
             part / (1.0 - decay ** self._steps[rows]) for part, decay in zip((first, second), _DECAY, strict=True)
         )
-        mean, square = unbiased
         step: Array = self._rate * mean / (np.sqrt(square) + _EPSILON)
         return step

@@ -84,8 +84,8 @@ class DenseBlock:
     def stretched(self, by: float) -> DenseBlock:
         """Return the block of the variables times `by`."""
         other, known = DenseBlock(self.precision / by**2, self.linear / by), vars(self)
-        factors = {"chol": 1.0 / by, "inverse_chol": by, "mean": by}
-        vars(other).update({name: known[name] * factor for name, factor in factors.items() if name in known})
+        ways = {"chol": np.divide, "inverse_chol": np.multiply, "mean": np.multiply}
+        vars(other).update({name: way(known[name], by) for name, way in ways.items() if name in known})
         return other
 
     def mixed(self, target: Block, rho: float) -> DenseBlock:

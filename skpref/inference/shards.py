@@ -135,9 +135,8 @@ class OnDisk(InMemory):
         _remove_leftovers(Path(folder or tempfile.gettempdir()))
         self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
         if fcntl is not None:
-            weakref.finalize(
-                self, os.close, _locked(self._folder)
-            )  # locked as long as this object and its process live
+            # Locked as long as this object and its process live.
+            weakref.finalize(self, os.close, _locked(self._folder))
         self._numbers = count()
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 

@@ -8,7 +8,7 @@ where a rule needs no dense rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -216,10 +216,7 @@ def _weighted_squares(block: Layout, l: Array, W: Array) -> Array:
     return compiled.cross_vjp(left, right, c, compiled.SQUARED, W, weighted=True)
 
 
-_Key: TypeAlias = tuple[slice, ...]
-
-
-def _blocks(at: Layout, most: int = 1024) -> Iterator[tuple[_Key, Layout]]:
+def _blocks(at: Layout, most: int = 1024) -> Iterator[tuple[tuple[slice, ...], Layout]]:
     """Yield dense parts of a layout of bounded size, each with its place in the result.
 
     A `Gram` gives `Gram` blocks on the diagonal and `Cross` blocks elsewhere.

@@ -314,10 +314,18 @@ def vector(name: str, values: ArrayLike) -> Array:
     return vector
 
 
-def _labels(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Array, Array, Array]:
-    label, probability, weight = _columns(sample_weight, y=y, p=p)
+def positive_weights(noun: str, sample_weight: ArrayLike | None, *columns: Array) -> Array:
+    """Return the weights of rows, shape (n,); at least one is positive."""
+    check_consistent_length(*columns)
+    weight = read_weights(sample_weight, len(columns[0]), relative=True)
     if not np.any(weight > 0.0):
-        raise DataError("at least 1 comparison with positive weight is required; got none")
+        raise DataError(f"at least 1 {noun} with positive weight is required; got none")
+    return weight
+
+
+def _labels(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Array, Array, Array]:
+    label, probability = vector("y", y), vector("p", p)
+    weight = positive_weights("comparison", sample_weight, label, probability)
     for name, values in (("y", label), ("p", probability)):
         outside = (values < 0.0) | (values > 1.0)
         if np.any(outside):

@@ -112,7 +112,7 @@ class MarginProblem:
     def losses(self, state: State, score: Any = None) -> Array:
         """Return C times the hinge loss of each user's ratings, of their scores if they are there, shape (n_users,)."""
         if score is None:
-            users, items = (np.ascontiguousarray(state[name]) for name in ("users", "items"))
+            users, items = (np.ascontiguousarray(state[name], np.float64) for name in ("users", "items"))
             score = scores(self.users, users, items)
         return hinge_losses(self.users, score, state["thresholds"], self.margin)
 
