@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
-    from skpref._events import Iteration
     from skpref._typing import Array, MatrixLike
     from skpref.factorization.machine.base import TrainingRows
     from skpref.likelihoods import OrdinalProbit
@@ -259,19 +258,10 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
     def _sample(self, data: TrainingRows) -> None:
         """Replace the variational posterior by draws of a chain that starts from it."""
         rows = np.repeat(np.arange(data.y.size), data.weight.astype(np.int64))
-        hook, n_passes = iteration_callback(self, step="sweep", objective="log likelihood"), self.n_iter_
-
-        def report_sweep(event: Iteration) -> bool | None:
-            return (
-                None if hook is None else hook(replace(event, step=event.step + n_passes, n_max=event.n_max + n_passes))
-            )
-
-        reports = None if hook is None else report_sweep
-        seed, X, level = (
-            int(as_generator(self.random_state).integers(2**63)),
-            data.X[rows],
-            data.y[rows].astype(np.int64),
-        )
+        hook, n = iteration_callback(self, step="sweep", objective="log likelihood"), self.n_iter_
+        reports = hook and (lambda event: hook(replace(event, step=event.step + n, n_max=event.n_max + n)))
+        seed = int(as_generator(self.random_state).integers(2**63))
+        X, level = data.X[rows], data.y[rows].astype(np.int64)
         settings = seed, self.max_iter, self.burn_in, bool(self.learn_priors)
         options = ChainOptions(
             self.max_iter,

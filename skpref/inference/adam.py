@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
-__all__ = ["Adam"]
-
 _DECAY = 0.9, 0.999  # decay of the averages of the gradient and of its square
 _EPSILON = 1e-8
 
@@ -28,9 +26,8 @@ class Adam:
         first = _DECAY[0] * self._first[rows] + (1.0 - _DECAY[0]) * gradient
         second = _DECAY[1] * self._second[rows] + (1.0 - _DECAY[1]) * gradient**2
         self._first[rows], self._second[rows] = first, second
-        unbiased = (
+        mean, square = (
             part / (1.0 - decay ** self._steps[rows]) for part, decay in zip((first, second), _DECAY, strict=True)
         )
-        mean, square = unbiased
         step: Array = self._rate * mean / (np.sqrt(square) + _EPSILON)
         return step

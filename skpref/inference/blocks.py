@@ -74,29 +74,18 @@ class DenseBlock:
         """Return L^-T b, the adjoint of `whiten`, shape (K,)."""
         return solve_lower_t(self.chol, b)
 
-    def times_precision(self, b: Array) -> Array:
-        """Return Lambda b, shape (K,)."""
-        lower = np.tril(self.chol)
-        return np.asarray(lower @ (lower.T @ b))
-
     def with_mean(self, mean: Array) -> DenseBlock:
-        """Return the block of the same precision about another mean."""
-        other = DenseBlock(self.precision, self.times_precision(mean))
-        for name in ("chol", "inverse_chol"):
-            if name in self.__dict__:
-                other.__dict__[name] = self.__dict__[name]
-        other.__dict__["mean"] = mean
+        """Return the block with another mean and the same covariance."""
+        lower = np.tril(self.chol)
+        other, known = DenseBlock(self.precision, lower @ (lower.T @ mean)), vars(self)
+        vars(other).update({name: known[name] for name in ("chol", "inverse_chol") if name in known}, mean=mean)
         return other
 
     def stretched(self, by: float) -> DenseBlock:
-        """Return the block of the variables times a number."""
-        other = DenseBlock(self.precision / by**2, self.linear / by)
-        if "chol" in self.__dict__:
-            other.__dict__["chol"] = self.chol / by
-        if "inverse_chol" in self.__dict__:
-            other.__dict__["inverse_chol"] = self.inverse_chol * by
-        if "mean" in self.__dict__:
-            other.__dict__["mean"] = self.mean * by
+        """Return the block of the variables times `by`."""
+        other, known = DenseBlock(self.precision / by**2, self.linear / by), vars(self)
+        ways = {"chol": np.divide, "inverse_chol": np.multiply, "mean": np.multiply}
+        vars(other).update({name: way(known[name], by) for name, way in ways.items() if name in known})
         return other
 
     def mixed(self, target: Block, rho: float) -> DenseBlock:
@@ -146,21 +135,11 @@ class DiagonalBlock:
         """Log of the determinant of S."""
         return -float(np.sum(np.log(self.precision)))
 
-    def solve(self, b: Array) -> Array:
-        """Return S b, shape (K,)."""
-        return b / self.precision
-
     def whiten(self, b: Array) -> Array:
         """Return L^-1 b, where S = L^-T L^-1: a gradient in units of posterior standard deviations, shape (K,)."""
         return b / np.sqrt(self.precision)
 
-    def colour(self, b: Array) -> Array:
-        """Return L^-T b, the adjoint of `whiten`, shape (K,)."""
-        return b / np.sqrt(self.precision)
-
-    def times_precision(self, b: Array) -> Array:
-        """Return Lambda b, shape (K,)."""
-        return self.precision * b
+    colour = whiten
 
     def with_mean(self, mean: Array) -> DiagonalBlock:
         """Return the block of the same precision about another mean."""
@@ -219,10 +198,6 @@ class StackedBlock:
 
     def _split(self, b: Array) -> list[Array]:
         return np.split(b, len(self.parts))
-
-    def solve(self, b: Array) -> Array:
-        """Return S b, shape (n_parts K,)."""
-        return np.concatenate([part.solve(x) for part, x in zip(self.parts, self._split(b), strict=True)])
 
     def whiten(self, b: Array) -> Array:
         """Return L^-1 b, where S = L^-T L^-1: a gradient in units of posterior standard deviations."""

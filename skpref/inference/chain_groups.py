@@ -178,10 +178,6 @@ class GroupDifferences:
         c = self.mean[..., None] if self.response is None else np.dstack([self.mean, self.response])
         return rest + D[:, None] * multiply(design_of(self.level, self.sizes), c, chain)
 
-    def level_with(self, level: Array | None, n: int) -> Array:
-        """Return the levels of all nodes and of n further ones; None: they say nothing of c."""
-        return np.vstack([self.level, self.left_out(n) if level is None else level])
-
     def again(
         self, chain: IntArray, level: Array, place: IntArray, D: Array, r: Array, solve: Callable[[Array], Array]
     ) -> tuple[Array, GroupDifferences]:

@@ -63,8 +63,7 @@ class ChoiceLikelihood(Luce):
 
     stage: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # (P,): number of each row's choice
 
-    def _expectation(self, y: Array, mu: Array, v: Array) -> tuple[Array, Array, Array]:
-        del y  # of the first alternative of each choice
+    def _expectation(self, _y: Array, mu: Array, v: Array) -> tuple[Array, Array, Array]:
         starts = starts_of(self.stage)
         nodes = nodes_of(int(sizes_of(starts).max(initial=1)) - 1)
         value, slope, precision = expected_choices(starts, mu, v, nodes)

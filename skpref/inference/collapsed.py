@@ -26,8 +26,6 @@ from skpref.inference.exact import inverse_spd
 if TYPE_CHECKING:
     from skpref._typing import Array
 
-__all__ = ["Collapsed", "Moments", "collapse"]
-
 _LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
 
 

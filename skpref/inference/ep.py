@@ -77,16 +77,11 @@ def expectation_propagation(
         skipped += int(np.sum(~tilted.sound))
         tau, nu = mixer.step(state, tau, nu, tilted)
     return ExactPosterior(
-        alpha=state.alpha,
-        root_w=state.root_w,
-        chol=state.chol,
-        log_evidence=_log_evidence(state, (tau, nu), tilted, weight),
-        mean=state.mean,
-        variance=state.variance,
-        retained=state.retained,
+        **vars(state),
         tau=tau,
         nu=nu,
         weight=weight,
+        log_evidence=_log_evidence(state, (tau, nu), tilted, weight),
         n_iter=n_iter,
         converged=tilted.gap <= tol,
         n_skipped=skipped,

@@ -45,19 +45,13 @@ class Conjugate:
 
 
 @dataclass(frozen=True, eq=False)
-class ExactPosterior:
+class ExactPosterior(Conjugate):
     """Posterior of f at n inputs, by Laplace or by expectation propagation."""
 
-    alpha: Array  # (n,): K^-1 times the posterior mean
-    root_w: Array  # (n,): square roots of the site precisions
-    chol: Array  # (n, n): lower Cholesky factor of B = I + W^1/2 K W^1/2
-    log_evidence: float  # log evidence, in nats
-    mean: Array  # (n,): posterior moments of f at the inputs
-    variance: Array  # (n,): posterior moments of f at the inputs
-    retained: Array  # (n,): 1 - tau_i variance_i, the part of the posterior precision that is not the site's own
     tau: Array  # (n,): the sites, nu_i f_i - tau_i f_i^2 / 2, all observations of a weight together
     nu: Array  # (n,): the sites, nu_i f_i - tau_i f_i^2 / 2, all observations of a weight together
     weight: Array  # (n,): observation weights
+    log_evidence: float  # log evidence, in nats
     n_iter: int  # iterations
     converged: bool  # whether the tolerance was met
     n_skipped: int = 0  # site updates that expectation propagation left out

@@ -23,8 +23,6 @@ from skpref.likelihoods import Gaussian
 if TYPE_CHECKING:
     from skpref.inference.problem import MiniBatch, Problem, State
 
-__all__ = ["Epoch", "has_constant_sites"]
-
 _LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize
@@ -20,11 +21,8 @@ class BudgetSpentError(Exception):
     """What an objective raises, after its first value, to end the search at the best point so far."""
 
 
-class Objective(Protocol):
-    """A function of theta that returns its value and gradient."""
-
-    def __call__(self, theta: Array, /) -> tuple[float, Array]:
-        """Value and gradient, shapes () and (n_theta,)."""
+# theta -> value and gradient, shapes () and (n_theta,).
+Objective: TypeAlias = Callable[["Array"], tuple[float, "Array"]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,21 +72,9 @@ def laplace(
                 break
             step *= 0.5
         alpha, f, value = trial_alpha, trial_f, trial
-    variance, retained = marginals(K, tau, root, chol)
-    return ExactPosterior(
-        alpha=alpha,
-        root_w=root,
-        chol=chol,
-        log_evidence=value - 0.5 * log_det(chol),
-        mean=f,
-        variance=variance,
-        retained=retained,
-        tau=tau,
-        nu=nu,
-        weight=weight,
-        n_iter=n_iter,
-        converged=converged,
-    )
+    moments = alpha, f, *marginals(K, tau, root, chol), root, chol
+    log_evidence = value - 0.5 * log_det(chol)
+    return ExactPosterior(*moments, tau, nu, weight, log_evidence, n_iter=n_iter, converged=converged)
 
 
 def laplace_gradient(

@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
-__all__ = [
-    "Passes",
-    "arrays_of_likelihood",
-    "arrays_of_scales",
-    "with_arrays_of_likelihood",
-    "with_arrays_of_scales",
-]
-
 _Arrays = dict[str, "NDArray[Any]"]
 
 

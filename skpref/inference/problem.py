@@ -72,9 +72,8 @@ class Problem:
         groups = tuple(k for k in sides if k not in later), tuple(k for k in sides if k in later)
         return tuple(group for group in groups if group)
 
-    def multiplicity(self, name: str) -> float:
+    def multiplicity(self, _name: str) -> float:
         """Return how many variables of the full problem each variable of a block represents: more than 1 in batches."""
-        del name
         return 1.0
 
     # What the loop asks of the observations: sums over them, which `ShardedProblem` adds up over parts of them.
@@ -262,11 +261,6 @@ def _prior_block(side: LinearTerm | FactorTerm, expected: Mapping[str, float], *
 def evaluate(problem: Problem, state: State) -> Evaluation:
     """Return projections, sites and bound at a state."""
     return problem.evaluate(state)
-
-
-def reevaluate(problem: Problem, state: State, earlier: Evaluation, moved: Collection[str] = ()) -> Evaluation:
-    """Return sites and bound anew where only the blocks `moved` (or only scales) have changed."""
-    return problem.evaluate(state, earlier, moved)
 
 
 def _project(problem: Problem, state: State, name: str) -> Projection:

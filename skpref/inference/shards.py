@@ -41,20 +41,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.inference.basis import InducingBasis
     from skpref.inference.problem import State
-__all__ = [
-    "InMemory",
-    "OnDisk",
-    "ShardRows",
-    "ShardedProblem",
-    "Shards",
-    "content_of",
-    "put_together",
-    "realigned",
-    "split_by_shard",
-    "summed",
-    "taken_apart",
-]
-
 _NOTHING = np.empty(0)
 _FEW_ROWS = 2_000_000  # comparisons whose items and weights are brought here: 24 bytes each save further passes
 _PREFIX = "skpref-shards-"  # prefix of the names of folders
@@ -127,12 +113,11 @@ class InMemory:
     def split(
         self,
         function: Callable[..., Sequence[Any]],
-        sizes: Sequence[int],
+        _sizes: Sequence[int],
         *columns: Sequence[Any],
         shared: Sequence[Any] = (),
     ) -> list[list[Any]]:
         """Return the results."""
-        del sizes
         return [[self.store(part) for part in parts] for parts in self.collect(function, *columns, shared=shared)]
 
     def backed_up(self, kept: Sequence[Any]) -> Sequence[Any]:
@@ -150,9 +135,8 @@ class OnDisk(InMemory):
         _remove_leftovers(Path(folder or tempfile.gettempdir()))
         self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
         if fcntl is not None:
-            weakref.finalize(
-                self, os.close, _locked(self._folder)
-            )  # locked as long as this object and its process live
+            # Locked as long as this object and its process live.
+            weakref.finalize(self, os.close, _locked(self._folder))
         self._numbers = count()
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
@@ -452,9 +436,8 @@ class ShardedProblem(Problem):
         evaluation.gradients.update({name: gradient for name, (_, gradient) in equations.items()})
         return dict(equations)
 
-    def gradient(self, evaluation: Evaluation, expected: Mapping[str, float], names: Sequence[str]) -> Array:
+    def gradient(self, evaluation: Evaluation, _expected: Mapping[str, float], names: Sequence[str]) -> Array:
         """Return the gradient of the fit, which the normal equations brought along."""
-        del expected
         assert isinstance(evaluation, _ShardedEvaluation)  # noqa: S101 - what `evaluate` returns
         return np.concatenate([evaluation.gradients[name] for name in names])
 
@@ -480,8 +463,7 @@ class ShardedProblem(Problem):
 
         return times
 
-    def pulls(self, evaluation: Evaluation, expected: Mapping[str, float]) -> dict[str, float]:
+    def pulls(self, evaluation: Evaluation, _expected: Mapping[str, float]) -> dict[str, float]:
         """Return the sums of the shards' pulls."""
-        del expected
         assert isinstance(evaluation, _ShardedEvaluation)  # noqa: S101 - what `evaluate` returns
         return evaluation.pulled

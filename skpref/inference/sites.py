@@ -50,14 +50,12 @@ class Rule:
         return Sites(weight * sites.value, weight * sites.gradient, weight * sites.weight)
 
 
-def _variational(likelihood: Likelihood, y: Array, mu: Array, v: Array, prior_variance: Array) -> Sites:
-    del prior_variance
+def _variational(likelihood: Likelihood, y: Array, mu: Array, v: Array, _prior_variance: Array) -> Sites:
     value, gradient, curvature = likelihood.expectation(y, mu, v)
     return Sites(value, gradient, -2.0 * curvature)
 
 
-def _laplace(likelihood: Likelihood, y: Array, mu: Array, v: Array, prior_variance: Array) -> Sites:
-    del v, prior_variance
+def _laplace(likelihood: Likelihood, y: Array, mu: Array, _v: Array, _prior_variance: Array) -> Sites:
     value, gradient, curvature = likelihood.derivatives(y, mu)
     return Sites(value, gradient, np.maximum(-curvature, 0.0))
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.inference.terms.base import RowTerm
 
-__all__ = ["Mode", "log_joint", "softmax_covariance", "softmax_mode"]
-
 # Curvature of a row of which the metric of the search is made: that of two equally probable classes is 0.25, that of a
 # row whose class is certain is 0.
 _CURVATURE: Final = 0.05

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from skpref.inference.terms.base import LinearTerm
     from skpref.likelihoods import Likelihood
 
-__all__ = ["SummedProblem", "Sums", "basis_of", "empty_problem", "pair_sums_over", "sums_over"]
-
 # The sites' values, curvature and gradient in the inducing variables, and the pulls of the residuals by scale.
 Sums = tuple[float, Any, Any, dict[str, float]]
 _PAIRS = 32_768  # comparisons whose rows are held at once
@@ -126,15 +124,13 @@ class SummedProblem(Problem):
         return _SummedEvaluation({}, _NOTHING, _NOTHING, _NO_SITES, *both, expected=expected, **named)
 
     def normal_equations(
-        self, evaluation: Evaluation, expected: Mapping[str, float], diagonal: Mapping[str, bool]
+        self, evaluation: Evaluation, _expected: Mapping[str, float], diagonal: Mapping[str, bool]
     ) -> dict[str, tuple[Any, Array]]:
         """Return the sums that the evaluation brought along."""
-        del expected
         assert isinstance(evaluation, _SummedEvaluation)  # noqa: S101 - what `evaluate` returns
         return {name: ((evaluation.curvature.copy(),), evaluation.gradient) for name in diagonal}
 
-    def pulls(self, evaluation: Evaluation, expected: Mapping[str, float]) -> dict[str, float]:
+    def pulls(self, evaluation: Evaluation, _expected: Mapping[str, float]) -> dict[str, float]:
         """Return the sums that the evaluation brought along."""
-        del expected
         assert isinstance(evaluation, _SummedEvaluation)  # noqa: S101 - what `evaluate` returns
         return evaluation.pulled

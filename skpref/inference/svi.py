@@ -36,7 +36,6 @@ from skpref.inference.problem import (
     divergence,
     evaluate,
     initial_state,
-    reevaluate,
     second_moments,
 )
 from skpref.inference.rescaling import balance
@@ -199,7 +198,7 @@ def _group_step(
         rho = 0.5**halving
         moved = {name: _interpolate(state.blocks[name], target, rho) for name, target in targets.items()}
         candidate = state.with_blocks(moved)
-        after = reevaluate(problem, candidate, evaluation, group)
+        after = problem.evaluate(candidate, evaluation, group)
         if not problem.rule.monotone or _no_fall(evaluation, after):
             return candidate, after
     return state, evaluation
@@ -228,7 +227,7 @@ def _scale_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple
         rho = 0.5**halving
         scales = {name: mixed_scale(scale, targets[name], rho) for name, scale in state.scales.items()}
         candidate = _with_rescaled_blocks(state, replace(state, scales=scales), closed_form)
-        after = reevaluate(problem, candidate, evaluation, moved)
+        after = problem.evaluate(candidate, evaluation, moved)
         if not comparable or _no_fall(evaluation, after):
             return candidate, after
     return state, evaluation
@@ -302,11 +301,11 @@ def minibatch_step(batch: MiniBatch, state: State, rho: float) -> tuple[State, E
     local = tuple(name for name in batch.sides if name in batch.local)
     if local:
         own = batch.uninflated
-        moved, _ = _group_step(own, moved, reevaluate(own, moved, evaluation), local)
-        evaluation = reevaluate(batch, moved, evaluation, local)
+        moved, _ = _group_step(own, moved, own.evaluate(moved, evaluation), local)
+        evaluation = batch.evaluate(moved, evaluation, local)
     current, groups = evaluation, [tuple(name for name in group if name not in batch.local) for group in batch.groups]
     for number, group in enumerate(filter(None, groups)):
-        current = reevaluate(batch, moved, current, groups[number - 1]) if number else current
+        current = batch.evaluate(moved, current, groups[number - 1]) if number else current
         targets = conjugate_blocks(batch, moved, current, group)
         moved = moved.with_blocks({name: moved.blocks[name].mixed(target, rho) for name, target in targets.items()})
     scale_targets = conjugate_scales(batch, moved, evaluation)
@@ -372,12 +371,13 @@ def _learn_likelihood(problem: Problem, state: State, evaluation: Evaluation) ->
     """Fit the likelihood's own parameters at fixed q: one more coordinate of the bound."""
     if not (problem.learns and problem.likelihood.has_parameters):
         return problem, evaluation
-    v = evaluation.v if problem.rule.integrates else _variances(problem, state)
+    # Laplace has no variances of z.
+    v = evaluation.v if problem.rule.integrates else replace(problem, rule=VARIATIONAL).evaluate(state).v
     likelihood = problem.likelihood.learnt(problem.y, evaluation.mu, v, problem.weight)
     if likelihood == problem.likelihood:
         return problem, evaluation
     problem = replace(problem, likelihood=likelihood)
-    return problem, reevaluate(problem, state, evaluation)
+    return problem, problem.evaluate(state, evaluation)
 
 
 def _move_level(problem: Problem, state: State, evaluation: Evaluation) -> tuple[Problem, State, Evaluation]:
@@ -401,17 +401,11 @@ def _move_level(problem: Problem, state: State, evaluation: Evaluation) -> tuple
     for _ in range(_LEVEL_HALVINGS):
         moved = replace(problem, likelihood=problem.likelihood.with_level(step, problem.y, problem.weight))
         candidate = state.with_blocks({name: block.with_mean(block.mean + step * follow)})
-        after = reevaluate(moved, candidate, evaluation, (name,))
+        after = moved.evaluate(candidate, evaluation, (name,))
         if after.objective > evaluation.objective:
             return moved, candidate, after
         step *= 0.5
     return problem, state, evaluation
-
-
-def _variances(problem: Problem, state: State) -> Array:
-    """Return the variances of z under q for a rule that uses the mode only."""
-    integrating = replace(problem, rule=VARIATIONAL)
-    return evaluate(integrating, state).v
 
 
 def _accelerated_step(
@@ -429,7 +423,7 @@ def _accelerated_step(
         if np.any(np.abs(shift) > _WORTH_A_JUMP):
             scales = {name: moved_scale(scale, d) for (name, scale), d in zip(state.scales.items(), shift, strict=True)}
             far = replace(state, scales=scales)
-            next_state, after = full_step(problem, far, reevaluate(problem, far, evaluation))
+            next_state, after = full_step(problem, far, problem.evaluate(far, evaluation))
             if after.objective > evaluation.objective:
                 path[:] = [next_state.log_scales]
                 return next_state, after

@@ -128,7 +128,8 @@ class Trajectories:
         n_old, groups, part = self.time.size, self.groups, None
         r = np.column_stack([self.linear] if self.response is None else [self.linear, self.response])
         if groups is not None:
-            r, level = groups.whole(self.chain, self.D, r), groups.level_with(level, chain.size)
+            r = groups.whole(self.chain, self.D, r)
+            level = np.vstack([groups.level, groups.left_out(chain.size) if level is None else level])
             part = np.unique(level, axis=0, return_inverse=True)[1].ravel()  # nodes in different groups stay apart
         chain, time = np.concatenate([self.chain, chain]), np.concatenate([self.time, time])
         nodes, place = Nodes.from_times(chain, time, int(chain.max(initial=-1)) + 1, part)

@@ -8,7 +8,7 @@ where a rule needs no dense rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +17,7 @@ from scipy.special import gamma, kv
 from sklearn.gaussian_process import kernels as sk
 
 from skpref._compiled import kernels as compiled
-from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, densify, rows_a_chunk
+from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, densify, one_or_each, row_chunks
 from skpref.kernels.linear import inner_products
 from skpref.kernels.matern import PerFeature
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array
     from skpref.kernels._layouts import Layout
-
-__all__ = ["LayoutKernel", "value", "vjp"]
 
 # Rows of a chunk of the generic gradient: scikit-learn returns (2 rows)^2 n_theta numbers for it.
 _ROWS = 64
@@ -136,15 +134,7 @@ def _rbf_vjp(kernel: sk.RBF, at: Layout, G: Array) -> Array:
 
 
 def _length_scale(kernel: sk.RBF, at: Layout) -> Array:
-    l = np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64))
-    d = (at.Z if isinstance(at, Gram) else at.X).shape[1]
-    if l.ndim > 1 or (l.ndim == 1 and l.shape[0] != d):
-        msg = (
-            f"length_scale: got shape {l.shape} for {d} features, wanted one number or one per feature; "
-            "pass a number to share it"
-        )
-        raise ValueError(msg)
-    return l
+    return one_or_each("length_scale", kernel.length_scale, at.sides[0].shape[1])
 
 
 def _matern(kernel: sk.Matern, at: Layout) -> Array:
@@ -211,54 +201,42 @@ def _squared_distance(block: Layout, l: Array) -> Array:
     """Return sum_f (x_f - z_f)^2 / l_f^2 at a dense layout."""
     if isinstance(block, Diagonal):
         return np.zeros(block.shape)
+    left, right = block.sides
     if isinstance(block, Paired):
-        return np.asarray(np.sum(((block.X - block.Y) / l) ** 2, axis=1))
-    left, right = (block.Z, block.Z) if isinstance(block, Gram) else (block.X, block.Z)
+        return np.asarray(np.sum(((left - right) / l) ** 2, axis=1))
     return np.asarray(cdist(left / l, right / l, metric="sqeuclidean"))
 
 
 def _weighted_squares(block: Layout, l: Array, W: Array) -> Array:
     """Return sum W (x_f - z_f)^2 / l_f^2 for every feature f at a dense layout."""
-    if isinstance(block, Diagonal):
-        return np.zeros(block.X.shape[1])
-    if isinstance(block, Paired):
-        return np.asarray(W @ ((block.X - block.Y) / l) ** 2)
-    left, right = (block.Z, block.Z) if isinstance(block, Gram) else (block.X, block.Z)
+    left, right = block.sides
+    if isinstance(block, Diagonal | Paired):
+        return np.asarray(W @ ((left - right) / l) ** 2)
     c = compiled.scale_of(l, compiled.SQUARED, left.shape[1])
     return compiled.cross_vjp(left, right, c, compiled.SQUARED, W, weighted=True)
 
 
-_Key: TypeAlias = tuple[slice, ...]
-
-
-def _blocks(at: Layout, rows: int | None = None) -> Iterator[tuple[_Key, Layout]]:
+def _blocks(at: Layout, most: int = 1024) -> Iterator[tuple[tuple[slice, ...], Layout]]:
     """Yield dense parts of a layout of bounded size, each with its place in the result.
 
     A `Gram` gives `Gram` blocks on the diagonal and `Cross` blocks elsewhere.
     """
     if isinstance(at, Diagonal | Paired):
-        for part in _parts(at.X, rows):
-            X = np.ascontiguousarray(densify(at.X[part]))
-            yield (part,), Diagonal(X) if isinstance(at, Diagonal) else Paired(X, densify(at.Y[part]))
+        for part in row_chunks(at.X, most):
+            yield (part,), type(at)(*(densify(table[part]) for table in at.tables))
         return
-    left, right = (at.Z, at.Z) if isinstance(at, Gram) else (at.X, at.Z)
-    columns = _parts(right, rows)
-    for part in _parts(left, rows):
+    left, right = at.sides
+    columns = row_chunks(right, most)
+    for part in row_chunks(left, most):
         X = densify(left[part])
         for other in columns:
             same = isinstance(at, Gram) and part == other
             yield (part, other), Gram(X) if same else Cross(X, densify(right[other]))
 
 
-def _parts(X: Any, rows: int | None) -> list[slice]:  # noqa: ANN401 - dense or CSR
-    """Return slices of at most 1024 rows, fewer where a dense copy would be wide."""
-    step = min(1024, rows_a_chunk(X.shape[1])) if rows is None else rows
-    return [slice(first, min(first + step, X.shape[0])) for first in range(0, X.shape[0], step)]
-
-
-def _blockwise(at: Layout, function: Callable[[Layout], Array]) -> Array:
+def _blockwise(at: Layout, function: Callable[[Layout], Array], most: int = 1024) -> Array:
     out = np.empty(at.shape)
-    for key, block in _blocks(at):
+    for key, block in _blocks(at, most):
         out[key] = function(block)
     return out
 
@@ -266,15 +244,12 @@ def _blockwise(at: Layout, function: Callable[[Layout], Array]) -> Array:
 def _generic(kernel: sk.Kernel, at: Layout) -> Array:
     """Return the values of a kernel that has `__call__` only, shape at.shape."""
     if isinstance(at, Paired):
-        out = np.empty(at.shape)
-        for key, block in _blocks(at, _ROWS):
-            out[key] = np.diagonal(kernel(block.X, block.Y))  # type: ignore[union-attr]
-        return out
-    if sparse.issparse(at.Z if isinstance(at, Gram) else at.X):
+        return _blockwise(at, lambda block: np.diagonal(kernel(*block.tables)), _ROWS)
+    if sparse.issparse(at.sides[0]):
         return _blockwise(at, lambda block: _generic(kernel, block))
     if isinstance(at, Diagonal):
         return np.array(kernel.diag(at.X), dtype=np.float64)
-    K = np.asarray(kernel(at.Z) if isinstance(at, Gram) else kernel(at.X, at.Z), dtype=np.float64)
+    K = np.asarray(kernel(*at.tables), dtype=np.float64)
     if K.shape != at.shape:
         msg = (
             f"kernel: got values of shape {K.shape} from {type(kernel).__name__}, wanted {at.shape}; "
@@ -288,20 +263,12 @@ def _generic_vjp(kernel: sk.Kernel, at: Layout, G: Array) -> Array:
     """Return the gradient by scikit-learn's gradient tensor, which exists for K(X, X) only, in chunks."""
     total = np.zeros(kernel.n_dims)
     for key, block in _blocks(at, _ROWS):
-        g = G[key]
-        if isinstance(block, Cross):
-            n = block.X.shape[0]
-            tensor = kernel(np.vstack([block.X, block.Z]), eval_gradient=True)[1][:n, n:]
-            total += np.tensordot(g, tensor, axes=2)
-        elif isinstance(block, Gram):
-            total += np.tensordot(g, kernel(block.Z, eval_gradient=True)[1], axes=2)
-        elif isinstance(block, Paired):
-            n = block.X.shape[0]
-            tensor = kernel(np.vstack([block.X, block.Y]), eval_gradient=True)[1]
-            total += g @ tensor[np.arange(n), np.arange(n, 2 * n)]
+        tensor, n = kernel(np.vstack(block.tables), eval_gradient=True)[1], block.shape[0]
+        tensor = tensor[:n, -block.sides[1].shape[0] :]
+        if isinstance(block, Diagonal | Paired):
+            total += G[key] @ tensor[np.arange(n), np.arange(n)]
         else:
-            n = block.X.shape[0]
-            total += g @ kernel(block.X, eval_gradient=True)[1][np.arange(n), np.arange(n)]
+            total += np.tensordot(G[key], tensor, axes=2)
     return total
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from sklearn.gaussian_process.kernels import Hyperparameter
@@ -111,4 +110,4 @@ class InnerKernelBase(LayoutKernelBase):
 
     def _mapped(self, at: Layout) -> Layout:
         """Return the same pairs of mapped rows."""
-        return type(at)(*(self.map_rows(getattr(at, field.name)) for field in fields(at)))
+        return type(at)(*map(self.map_rows, at.tables))

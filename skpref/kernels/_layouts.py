@@ -7,7 +7,7 @@ rules take any layout, so sums and products of kernels recurse without knowing i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -15,73 +15,69 @@ from scipy import sparse
 from skpref._validation import check_sparse
 
 if TYPE_CHECKING:
-    from skpref._typing import Array, Features
+    import numpy.typing as npt
 
-__all__ = [
-    "Cross",
-    "Diagonal",
-    "Gram",
-    "Layout",
-    "Paired",
-    "as_features",
-    "as_pair",
-    "densify",
-    "row_chunks",
-    "rows_a_chunk",
-]
+    from skpref._typing import Array, Features
 
 # Numbers in a temporary array (16 MiB): limits the memory of densified rows and products of rows.
 _CHUNK = 1 << 21
 
 
+class _Pairs:
+    """Pairs of rows of one table or two."""
+
+    loop: ClassVar[str]  # name of the compiled loop over these pairs
+
+    @property
+    def tables(self) -> tuple[Features, ...]:
+        """The tables, as they are passed to the constructor."""
+        return tuple(vars(self).values())
+
+    @property
+    def sides(self) -> tuple[Features, Features]:
+        """The tables of the first and of the second row of each pair."""
+        tables = self.tables
+        return tables[0], tables[-1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the kernel values."""
+        left, right = self.sides
+        return (left.shape[0], right.shape[0]) if isinstance(self, Cross | Gram) else (left.shape[0],)
+
+
 @dataclass(frozen=True, eq=False)
-class Cross:
+class Cross(_Pairs):
     """All pairs (x_i, z_j), without white noise, even for equal rows."""
 
+    loop = "cross"
     X: Features  # (n, d): rows
     Z: Features  # (m, d): columns
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(n, m)."""
-        return (self.X.shape[0], self.Z.shape[0])
-
 
 @dataclass(frozen=True, eq=False)
-class Gram:
+class Gram(_Pairs):
     """All pairs (z_i, z_j) of one table, with white noise on the diagonal."""
 
+    loop = "gram"
     Z: Features  # (m, d): rows
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(m, m)."""
-        return (self.Z.shape[0], self.Z.shape[0])
-
 
 @dataclass(frozen=True, eq=False)
-class Diagonal:
+class Diagonal(_Pairs):
     """Each row with itself, with white noise: the prior variances."""
 
+    loop = "paired"
     X: Features  # (n, d): rows
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(n,)."""
-        return (self.X.shape[0],)
 
 
 @dataclass(frozen=True, eq=False)
-class Paired:
+class Paired(_Pairs):
     """Pairs (x_i, y_i) of rows with the same number, without white noise."""
 
+    loop = "paired"
     X: Features  # (n, d): rows
     Y: Features  # (n, d): rows
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(n,)."""
-        return (self.X.shape[0],)
 
 
 Layout: TypeAlias = Cross | Gram | Diagonal | Paired
@@ -114,12 +110,20 @@ def densify(X: Features) -> Array:
     return dense
 
 
-def rows_a_chunk(width: int) -> int:
-    """Return how many rows of `width` numbers make 16 MiB, at least one."""
-    return max(1, _CHUNK // max(width, 1))
-
-
-def row_chunks(n: int, width: int) -> list[slice]:
-    """Cut n rows into slices of at most 16 MiB of `width` numbers a row."""
-    step = rows_a_chunk(width)
+def row_chunks(X: Features, most: int = _CHUNK) -> list[slice]:
+    """Cut the rows of a table into slices of at most `most` rows, which take at most 16 MiB when dense."""
+    n, width = X.shape
+    step = max(1, min(most, _CHUNK // max(width, 1)))
     return [slice(first, min(first + step, n)) for first in range(0, n, step)]
+
+
+def one_or_each(name: str, value: npt.ArrayLike, d: int) -> Array:
+    """Return a parameter that is one number, shape (), or one for each of d features, shape (d,)."""
+    numbers = np.squeeze(np.asarray(value, dtype=np.float64))
+    if numbers.ndim > 1 or (numbers.ndim == 1 and numbers.shape[0] != d):
+        msg = (
+            f"{name}: got shape {numbers.shape} for {d} features, wanted one number or one per feature; "
+            "pass a number to share it"
+        )
+        raise ValueError(msg)
+    return numbers

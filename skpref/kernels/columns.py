@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Features, IntArray
 
-__all__ = ["Columns"]
-
 
 class Columns(InnerKernelBase):
     """Kernel on some columns of its input: k(x, z) = kernel(x[columns], z[columns]).

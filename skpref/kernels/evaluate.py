@@ -26,23 +26,10 @@ from skpref.kernels.warped import Warped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sklearn.gaussian_process.kernels import Kernel
+    from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
     from skpref._typing import Array, Features
     from skpref.kernels._layouts import Layout
-
-__all__ = [
-    "cross",
-    "cross_pullback",
-    "cross_vjp",
-    "diagonal",
-    "diagonal_vjp",
-    "gram",
-    "gram_vjp",
-    "moves_points",
-    "paired",
-    "paired_vjp",
-]
 
 # W -> (gradient in theta, gradient in Z), with W = G * K.
 _Pull: TypeAlias = "Callable[[Array], tuple[Array, Array]]"
@@ -371,14 +358,16 @@ def _linear_kernel(kernel: Linear, X: Array, Z: Array) -> tuple[Array, _Pull]:
 
     def pull(G: Array) -> tuple[Array, Array]:
         points = variance * (G.T @ (X - origin))
-        each = ((Z - origin) * points).sum(axis=0)
-        if kernel.hyperparameter_variance.fixed:
-            each = np.zeros(0)
-        elif not kernel.anisotropic:
-            each = np.atleast_1d(each.sum())
-        return each, points
+        return _shared(((Z - origin) * points).sum(axis=0), kernel.hyperparameter_variance), points
 
     return K, pull
+
+
+def _shared(gradient: Array, hyperparameter: Hyperparameter) -> Array:
+    """Return the gradient in theta, given that in a number for each feature."""
+    if hyperparameter.fixed:
+        return np.zeros(0)
+    return gradient if hyperparameter.n_elements > 1 else np.atleast_1d(gradient.sum())
 
 
 def _joined(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
@@ -404,11 +393,7 @@ def _distance_kernel(kernel: Any, X: Array, Z: Array) -> tuple[Array, _Pull]:  #
         pulled, total = sums[:, :-1], sums[:, -1:]
         points = pulled - total * right
         squares = (V @ np.ones(V.shape[1])) @ left**2 - np.sum(right * (pulled + points), axis=0)
-        if kernel.hyperparameter_length_scale.fixed:
-            squares = np.zeros(0)
-        elif not kernel.anisotropic:
-            squares = np.atleast_1d(squares.sum())
-        return squares, points * scale
+        return _shared(squares, kernel.hyperparameter_length_scale), points * scale
 
     return K, pull
 

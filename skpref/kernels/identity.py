@@ -9,15 +9,13 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import NormalizedKernelMixin, StationaryKernelMixin
 
 from skpref.kernels._base import LayoutKernelBase
-from skpref.kernels._layouts import Cross, Diagonal, Gram
+from skpref.kernels._layouts import Diagonal, Paired
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from skpref._typing import Array, Features, IntArray
     from skpref.kernels._layouts import Layout
-
-__all__ = ["Identity"]
 
 
 class Identity(StationaryKernelMixin, NormalizedKernelMixin, LayoutKernelBase):
@@ -47,14 +45,9 @@ class Identity(StationaryKernelMixin, NormalizedKernelMixin, LayoutKernelBase):
     def value_at(self, at: Layout) -> Array:
         if isinstance(at, Diagonal):
             return np.ones(at.shape)
-        if isinstance(at, Gram):
-            code = _codes(at.Z)
-            return np.asarray(code[:, None] == code, dtype=np.float64)
-        left = at.X
-        right = at.Z if isinstance(at, Cross) else at.Y
-        code = _codes(left, right)
-        first, second = code[: left.shape[0]], code[left.shape[0] :]
-        same = first[:, None] == second if isinstance(at, Cross) else first == second
+        left, right = at.sides
+        first, second = np.split(_codes(left, right), [left.shape[0]])
+        same = first == second if isinstance(at, Paired) else first[:, None] == second
         return np.asarray(same, dtype=np.float64)
 
     def vjp_at(self, at: Layout, G: Array) -> Array:  # noqa: ARG002 - every kernel takes both

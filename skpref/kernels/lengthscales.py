@@ -13,8 +13,6 @@ from skpref.kernels._layouts import as_features
 if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
 
-__all__ = ["median_length_scales"]
-
 # Numbers held at once (8 MiB).
 _CHUNK = 1 << 20
 # Inverses of length-scales, and sums of many, are finite.

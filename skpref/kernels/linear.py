@@ -9,15 +9,13 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import Hyperparameter
 
 from skpref.kernels._base import LayoutKernelBase
-from skpref.kernels._layouts import Cross, Diagonal, Gram, densify, row_chunks
+from skpref.kernels._layouts import Cross, Gram, densify, one_or_each, row_chunks
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from skpref._typing import Array, Features
     from skpref.kernels._layouts import Layout
-
-__all__ = ["Linear", "inner_products"]
 
 
 class Linear(LayoutKernelBase):
@@ -66,9 +64,8 @@ class Linear(LayoutKernelBase):
     @property
     def hyperparameter_variance(self) -> Hyperparameter:
         """The variance(s), as scikit-learn's optimisers see them."""
-        if self.anisotropic:
-            return Hyperparameter("variance", "numeric", self.variance_bounds, len(np.asarray(self.variance)))
-        return Hyperparameter("variance", "numeric", self.variance_bounds)
+        size = len(np.asarray(self.variance)) if self.anisotropic else 1
+        return Hyperparameter("variance", "numeric", self.variance_bounds, size)
 
     def is_stationary(self) -> bool:
         """Return False: the kernel depends on the origin.
@@ -86,16 +83,6 @@ class Linear(LayoutKernelBase):
         shown = f"[{', '.join(f'{u:.3g}' for u in v)}]" if self.anisotropic else f"{v[0]:.3g}"
         return f"Linear(variance={shown})"
 
-    def _variance(self, X: Features) -> Array:
-        v = np.squeeze(np.asarray(self.variance, dtype=np.float64))
-        if v.ndim > 1 or (v.ndim == 1 and v.shape[0] != X.shape[1]):
-            msg = (
-                f"variance: got shape {v.shape} for {X.shape[1]} features, wanted one number or one per feature; "
-                "pass a number to share it"
-            )
-            raise ValueError(msg)
-        return v
-
     def _origin(self, X: Features) -> Array | None:
         if self.origin is None:
             return None
@@ -105,15 +92,15 @@ class Linear(LayoutKernelBase):
         return origin
 
     def value_at(self, at: Layout) -> Array:
-        X = at.Z if isinstance(at, Gram) else at.X
-        v, origin = self._variance(X), self._origin(X)
+        X, _ = at.sides
+        v, origin = one_or_each("variance", self.variance, X.shape[1]), self._origin(X)
         return v * inner_products(at, None, origin) if v.ndim == 0 else inner_products(at, v, origin)
 
     def vjp_at(self, at: Layout, G: Array) -> Array:
         if self.hyperparameter_variance.fixed:
             return np.zeros(0)
-        X = at.Z if isinstance(at, Gram) else at.X
-        v, origin = self._variance(X), self._origin(X)
+        X, _ = at.sides
+        v, origin = one_or_each("variance", self.variance, X.shape[1]), self._origin(X)
         if v.ndim == 0:
             return np.atleast_1d(v * np.sum(G * inner_products(at, None, origin)))
         return np.asarray(v * _sum_per_feature(at, G, origin))
@@ -125,12 +112,12 @@ class Linear(LayoutKernelBase):
         if not self.anisotropic:
             return K[:, :, None].copy()
         X = X if self.origin is None else X - np.asarray(self.origin)
-        return np.asarray(self._variance(X) * X[:, None, :] * X[None, :, :])
+        return np.asarray(one_or_each("variance", self.variance, X.shape[1]) * X[:, None, :] * X[None, :, :])
 
 
 def inner_products(at: Layout, weight: Array | None = None, origin: Array | None = None) -> Array:
     """Return sum_f weight_f (x_f - o_f) (z_f - o_f) at a layout, by sparse products for CSR rows."""
-    X, Y = _sides(at)
+    X, Y = at.sides
     if origin is not None:
         if sparse.issparse(X):
             towards = origin if weight is None else weight * origin
@@ -147,21 +134,13 @@ def inner_products(at: Layout, weight: Array | None = None, origin: Array | None
     return np.asarray(np.einsum("if,if->i", X, Y))
 
 
-def _sides(at: Layout) -> tuple[Features, Features]:
-    if isinstance(at, Gram):
-        return at.Z, at.Z
-    if isinstance(at, Diagonal):
-        return at.X, at.X
-    return at.X, at.Z if isinstance(at, Cross) else at.Y
-
-
 def _sum_per_feature(at: Layout, G: Array, origin: Array | None = None) -> Array:
     """Return sum_ij G_ij (x_if - o_f) (z_jf - o_f) for every feature f, in chunks of rows."""
-    X, Y = _sides(at)
+    X, Y = at.sides
     if origin is not None:
         X, Y = densify(X) - origin, densify(Y) - origin
     total = np.zeros(X.shape[1])
-    for rows in row_chunks(X.shape[0], X.shape[1]):
+    for rows in row_chunks(X):
         weighted = G[rows] @ Y if isinstance(at, Cross | Gram) else _scaled(Y[rows], G[rows])
         product = X[rows].multiply(weighted) if sparse.issparse(X) else X[rows] * weighted
         total += np.asarray(product.sum(axis=0)).ravel()

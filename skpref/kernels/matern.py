@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -13,30 +13,15 @@ from skpref._compiled import kernels as dense
 from skpref._compiled import kernels_csr as csr
 from skpref._compiled.kernels import FIVE_HALVES, HALF, KIND_OF_NU, THREE_HALVES
 from skpref.kernels._base import LayoutKernelBase
-from skpref.kernels._layouts import Cross, Diagonal, Gram
+from skpref.kernels._layouts import Diagonal, one_or_each
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from skpref._typing import Array, Features
     from skpref.kernels._layouts import Layout
-
-__all__ = ["AdditiveMatern", "PerFeature", "ProductMatern"]
-
-
-class _Loops(Protocol):
-    """Interface of the compiled modules for dense and for CSR features."""
-
-    def cross(self, X: Features, Z: Features, c: Array, kind: int, *, additive: bool = ...) -> Array: ...
-    def gram(self, Z: Features, c: Array, kind: int, *, additive: bool = ...) -> Array: ...
-    def paired(self, X: Features, Y: Features, c: Array, kind: int, *, additive: bool = ...) -> Array: ...
-    def cross_vjp(self, X: Features, Z: Features, c: Array, kind: int, G: Array, *, additive: bool = ...) -> Array: ...
-    def gram_vjp(self, Z: Features, c: Array, kind: int, G: Array, *, additive: bool = ...) -> Array: ...
-    def paired_vjp(self, X: Features, Y: Features, c: Array, kind: int, g: Array, *, additive: bool = ...) -> Array: ...
-
-
-def _loops(X: Features) -> _Loops:
-    return csr if sparse.issparse(X) else dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,27 +40,19 @@ class PerFeature:
         """Return kernel values at a layout, shape at.shape."""
         if isinstance(at, Diagonal):
             return np.ones(at.shape)
-        first = at.Z if isinstance(at, Gram) else at.X
-        module = _loops(first)
-        c = self.scale(first)
-        if isinstance(at, Gram):
-            return module.gram(at.Z, c, self.kind, additive=self.additive)
-        if isinstance(at, Cross):
-            return module.cross(at.X, at.Z, c, self.kind, additive=self.additive)
-        return module.paired(at.X, at.Y, c, self.kind, additive=self.additive)
+        return self._loop(at, "")(*at.tables, self.scale(at.sides[0]), self.kind, additive=self.additive)
 
     def vjp(self, at: Layout, G: Array) -> Array:
         """Return the gradient of sum(G * value) in log l_f, shape (d,)."""
         if isinstance(at, Diagonal):
             return np.zeros(at.X.shape[1])
-        first = at.Z if isinstance(at, Gram) else at.X
-        module = _loops(first)
-        c = self.scale(first)
-        if isinstance(at, Gram):
-            return module.gram_vjp(at.Z, c, self.kind, G, additive=self.additive)
-        if isinstance(at, Cross):
-            return module.cross_vjp(at.X, at.Z, c, self.kind, G, additive=self.additive)
-        return module.paired_vjp(at.X, at.Y, c, self.kind, G, additive=self.additive)
+        return self._loop(at, "_vjp")(*at.tables, self.scale(at.sides[0]), self.kind, G, additive=self.additive)
+
+    @staticmethod
+    def _loop(at: Layout, suffix: str) -> Callable[..., Array]:
+        """Return the compiled loop over the pairs of a layout, for dense or for CSR features."""
+        loop: Callable[..., Array] = getattr(csr if sparse.issparse(at.sides[0]) else dense, at.loop + suffix)
+        return loop
 
 
 class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, LayoutKernelBase):
@@ -101,10 +78,8 @@ class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, LayoutKer
     @property
     def hyperparameter_length_scale(self) -> Hyperparameter:
         """The length-scale(s), as scikit-learn's optimisers see them."""
-        if self.anisotropic:
-            size = len(np.asarray(self.length_scale))
-            return Hyperparameter("length_scale", "numeric", self.length_scale_bounds, size)
-        return Hyperparameter("length_scale", "numeric", self.length_scale_bounds)
+        size = len(np.asarray(self.length_scale)) if self.anisotropic else 1
+        return Hyperparameter("length_scale", "numeric", self.length_scale_bounds, size)
 
     def __repr__(self) -> str:
         """Show the length-scale(s) and nu."""
@@ -116,25 +91,19 @@ class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, LayoutKer
         if self.nu not in KIND_OF_NU:
             msg = f"nu: got {self.nu!r}, wanted 0.5, 1.5, 2.5 or inf (squared exponential)"
             raise ValueError(msg)
-        l = np.squeeze(np.asarray(self.length_scale, dtype=np.float64))
-        if l.ndim > 1 or (l.ndim == 1 and l.shape[0] != X.shape[1]):
-            msg = (
-                f"length_scale: got shape {l.shape} for {X.shape[1]} features, wanted one number or one per feature; "
-                "pass a number to share it"
-            )
-            raise ValueError(msg)
+        l = one_or_each("length_scale", self.length_scale, X.shape[1])
         if not np.all(l > 0.0):
             msg = f"length_scale: got {l.min():.3g}, wanted positive numbers; drop a feature instead of scaling it by 0"
             raise ValueError(msg)
         return PerFeature(l, KIND_OF_NU[self.nu], self._additive)
 
     def value_at(self, at: Layout) -> Array:
-        return self._rule(at.Z if isinstance(at, Gram) else at.X).value(at)
+        return self._rule(at.sides[0]).value(at)
 
     def vjp_at(self, at: Layout, G: Array) -> Array:
         if self.hyperparameter_length_scale.fixed:
             return np.zeros(0)
-        gradient = self._rule(at.Z if isinstance(at, Gram) else at.X).vjp(at, G)
+        gradient = self._rule(at.sides[0]).vjp(at, G)
         return gradient if self.anisotropic else np.atleast_1d(gradient.sum())
 
     def _gradient(self, X: Array, K: Array) -> Array:

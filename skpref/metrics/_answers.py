@@ -10,15 +10,13 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from skpref.data.labels import left_column, read_labels, sides_of_grades
-from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
+from skpref.metrics._pairs import positive_weights
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skpref._typing import Array
-
-__all__ = ["answers_log_loss", "answers_log_loss_scorer", "answers_rps", "answers_rps_scorer"]
 
 _FLOOR: Final = float(np.finfo(np.float64).tiny)  # smallest probability: a loss of 708 nats
 _SUM_TOLERANCE: Final = 1e-6
@@ -185,9 +183,8 @@ def _checked(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None) -> tup
             f"p must have 3 columns of probabilities that sum to 1: left, tie, right; got shape {probability.shape}, "
             f"entries from {probability.min():g} and sums from {probability.sum(axis=1).min():g}"
         )
-    label, weight = read_labels(y, probability.shape[0]), read_weights(sample_weight, probability.shape[0])
-    if not (weight > 0.0).any():
-        raise DataError("at least 1 comparison with positive weight is required; got none")
+    label = read_labels(y, probability.shape[0])
+    weight = positive_weights("comparison", sample_weight, label, probability)
     tie = label == 0.5
     shares = np.column_stack([np.where(tie, 0.0, label), tie, np.where(tie, 0.0, 1.0 - label)])
     return shares, probability, weight

@@ -15,8 +15,6 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["choice_log_loss", "choice_log_loss_scorer"]
-
 
 def choice_log_loss(y: ArrayLike, p: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Mean negative log-probability of what was chosen, in nats per task.

@@ -5,25 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import column_or_1d
 
 from skpref._validation import as_array, assert_all_finite
-from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
-from skpref.metrics._pairs import codes, undefined
+from skpref.metrics._pairs import codes, positive_weights, undefined
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skpref._typing import Array
-
-__all__ = [
-    "averaged_mae",
-    "mean_zero_one_error",
-    "ordinal_mae",
-    "quadratic_weighted_kappa",
-    "ranked_probability_score",
-]
 
 # Tolerance of the sum of a row of probabilities; float32 has 7 digits.
 _ROW_SUM: Final = 1e-5
@@ -58,7 +49,7 @@ def mean_zero_one_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: 
     true, predicted = _level_vector("y_true", y_true), _level_vector("y_pred", y_pred)
     if (true.dtype.kind == "f") != (predicted.dtype.kind == "f"):
         raise DataError("y_true and y_pred must both hold numbers, or both strings")
-    weight = _positive_weights(sample_weight, true, predicted)
+    weight = positive_weights("observation", sample_weight, true, predicted)
     return float(np.average(true != predicted, weights=weight))
 
 
@@ -255,7 +246,7 @@ def ranked_probability_score(
     0.1875
     """
     values, probability = _level_vector("y", y), _level_probabilities(p)
-    weight = _positive_weights(sample_weight, values, probability)
+    weight = positive_weights("observation", sample_weight, values, probability)
     r = probability.shape[1]
     if labels is None:
         if values.dtype.kind != "f":
@@ -286,15 +277,6 @@ def _level_vector(name: str, values: ArrayLike) -> Array:
     return vector.astype(object)
 
 
-def _positive_weights(sample_weight: ArrayLike | None, *columns: Array) -> Array:
-    """Return checked weights, at least one positive."""
-    check_consistent_length(*columns)
-    weight = read_weights(sample_weight, len(columns[0]), relative=True)
-    if not np.any(weight > 0.0):
-        raise DataError("at least 1 observation with positive weight is required; got none")
-    return weight
-
-
 def _level_order(labels: ArrayLike) -> Array:
     order = _level_vector("labels", labels)
     if order.size < 2 or len(set(order.tolist())) < order.size:
@@ -317,7 +299,7 @@ def _ranks(
 ) -> tuple[Array, Array, Array]:
     """Return the ranks of two vectors of levels, and the weights."""
     named = {"y_true": _level_vector("y_true", y_true), "y_pred": _level_vector("y_pred", y_pred)}
-    weight = _positive_weights(sample_weight, *named.values())
+    weight = positive_weights("observation", sample_weight, *named.values())
     if labels is not None:
         order = _level_order(labels)
         true, predicted = (_rank_in(order, name, values) for name, values in named.items())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import xlog1py, xlogy
+from scipy.stats import kendalltau
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_consistent_length, column_or_1d
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skpref._typing import Array, IntArray
-
-__all__ = ["Calibration", "calibration", "concordance", "cross_entropy", "kendall_tau", "pair_accuracy"]
 
 
 def concordance(
@@ -67,11 +66,10 @@ def concordance(
     0.75
     """
     true, score, weight = _columns(sample_weight, y_true=y_true, y_score=y_score)
-    group = _groups(qid, true.size)
-    counts = _count_pairs(group, true, score, weight)
-    if counts.different <= 0.0:
+    different, concordant, tied = _count_pairs(_groups(qid, true.size), true, score, weight)
+    if different <= 0.0:
         return undefined("concordance", "no two items of a group have different y_true")
-    return float(np.clip((counts.concordant + 0.5 * counts.tied_score) / counts.different, 0.0, 1.0))
+    return float(np.clip((concordant + 0.5 * tied) / different, 0.0, 1.0))
 
 
 def kendall_tau(y_true: ArrayLike, y_score: ArrayLike) -> float:
@@ -98,15 +96,9 @@ def kendall_tau(y_true: ArrayLike, y_score: ArrayLike) -> float:
     >>> round(kendall_tau([1, 2, 3, 4], [1, 3, 2, 4]), 4)
     0.6667
     """
-    true, score, weight = _columns(None, y_true=y_true, y_score=y_score)
-    group = np.zeros(true.size, dtype=np.int64)
-    forward = _count_pairs(group, true, score, weight)
-    ordered = forward.different - forward.tied_score
-    untied_score = _pairs(np.zeros_like(group), weight) - _pairs(codes(score), weight)
-    if forward.different <= 0.0 or untied_score <= 0.0:
-        return undefined("kendall_tau", "one of the two vectors is constant")
-    excess = 2.0 * forward.concordant - ordered
-    return float(np.clip(excess / np.sqrt(forward.different) / np.sqrt(untied_score), -1.0, 1.0))
+    true, score, _ = _columns(None, y_true=y_true, y_score=y_score)
+    tau = float(kendalltau(true, score).statistic)
+    return undefined("kendall_tau", "one of the two vectors is constant") if np.isnan(tau) else tau
 
 
 def cross_entropy(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -258,16 +250,8 @@ def calibration(y: ArrayLike, p: ArrayLike, n_bins: int = 10, sample_weight: Arr
     return Calibration(predicted, observed, count.astype(np.int64, copy=False), float(error))
 
 
-@dataclass(frozen=True)
-class _PairCounts:
-    """Weights of pairs within groups: with different y, and of these, ordered correctly or tied in score."""
-
-    different: float
-    concordant: float
-    tied_score: float
-
-
-def _count_pairs(group: IntArray, true: Array, score: Array, weight: Array) -> _PairCounts:
+def _count_pairs(group: IntArray, true: Array, score: Array, weight: Array) -> tuple[float, float, float]:
+    """Return weights of pairs within groups: with different y, and of these, ordered correctly or tied in score."""
     true_code, score_code = codes(true), codes(score)
     tie_true, tie_score = codes(group, true_code), codes(group, score_code)
     tied_both = _pairs(codes(tie_true, tie_score), weight)
@@ -276,11 +260,8 @@ def _count_pairs(group: IntArray, true: Array, score: Array, weight: Array) -> _
     position = np.empty(true.size, dtype=np.int64)
     position[np.lexsort((-score_code, true_code, group))] = np.arange(true.size)
     ascending = np.lexsort((-position, score_code, -group))
-    return _PairCounts(
-        different=_pairs(group, weight) - _pairs(tie_true, weight),
-        concordant=_weight_below(position[ascending], weight[ascending]),
-        tied_score=_pairs(tie_score, weight) - tied_both,
-    )
+    different, tied = _pairs(group, weight) - _pairs(tie_true, weight), _pairs(tie_score, weight) - tied_both
+    return different, _weight_below(position[ascending], weight[ascending]), tied
 
 
 def _weight_below(position: IntArray, weight: Array) -> float:
@@ -333,10 +314,18 @@ def vector(name: str, values: ArrayLike) -> Array:
     return vector
 
 
-def _labels(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Array, Array, Array]:
-    label, probability, weight = _columns(sample_weight, y=y, p=p)
+def positive_weights(noun: str, sample_weight: ArrayLike | None, *columns: Array) -> Array:
+    """Return the weights of rows, shape (n,); at least one is positive."""
+    check_consistent_length(*columns)
+    weight = read_weights(sample_weight, len(columns[0]), relative=True)
     if not np.any(weight > 0.0):
-        raise DataError("at least 1 comparison with positive weight is required; got none")
+        raise DataError(f"at least 1 {noun} with positive weight is required; got none")
+    return weight
+
+
+def _labels(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Array, Array, Array]:
+    label, probability = vector("y", y), vector("p", p)
+    weight = positive_weights("comparison", sample_weight, label, probability)
     for name, values in (("y", label), ("p", probability)):
         outside = (values < 0.0) | (values > 1.0)
         if np.any(outside):

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, IntArray
 
-__all__ = ["log_loss_scorer", "ranked_probability_scorer"]
-
 # Probability of a level that the training rows lack, as small as scikit-learn's `log_loss` allows any.
 _FLOOR: Final = float(np.finfo(np.float64).eps)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _WIDE = 20.0  # ratio of the most to the fewest labels from which their axis is logarithmic
 
 
+@dataclass(eq=False, repr=False)
 class AnnotatorDisplay(Display):
     """Expected accuracy of annotators with credible intervals, by their number of labels.
 
@@ -49,21 +51,12 @@ class AnnotatorDisplay(Display):
     ('number of labels', ['bob'])
     """
 
-    def __init__(
-        self,
-        user: Sequence[Any],
-        n_labels: Sequence[float],
-        accuracy: Sequence[float],
-        accuracy_low: Sequence[float],
-        accuracy_high: Sequence[float],
-        n_names: int = 3,
-    ) -> None:
-        self.user = user
-        self.n_labels = n_labels
-        self.accuracy = accuracy
-        self.accuracy_low = accuracy_low
-        self.accuracy_high = accuracy_high
-        self.n_names = n_names
+    user: Sequence[Any]
+    n_labels: Sequence[float]
+    accuracy: Sequence[float]
+    accuracy_low: Sequence[float]
+    accuracy_high: Sequence[float]
+    n_names: int = 3
 
     @classmethod
     def from_estimator(

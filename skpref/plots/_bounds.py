@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(eq=False, repr=False)
 class BoundDisplay(Display):
     """The lower bound on the log evidence after each pass of a fit.
 
@@ -39,9 +41,8 @@ class BoundDisplay(Display):
     'lower bound (nats)'
     """
 
-    def __init__(self, lower_bounds: Sequence[float], estimator_name: str | None = None) -> None:
-        self.lower_bounds = lower_bounds
-        self.estimator_name = estimator_name
+    lower_bounds: Sequence[float]
+    estimator_name: str | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> BoundDisplay:

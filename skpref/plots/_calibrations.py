@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from skpref.metrics import Calibration
 
 
+@dataclass(eq=False, repr=False)
 class PairCalibrationDisplay(Display):
     """Predicted against observed frequencies of comparisons.
 
@@ -44,9 +46,8 @@ class PairCalibrationDisplay(Display):
     'observed frequency'
     """
 
-    def __init__(self, calibration: Calibration, estimator_name: str | None = None) -> None:
-        self.calibration = calibration
-        self.estimator_name = estimator_name
+    calibration: Calibration
+    estimator_name: str | None = None
 
     @classmethod
     def from_estimator(

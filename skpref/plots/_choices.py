@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +77,7 @@ def _joined(names: Sequence[Any]) -> str:
     return ", ".join(map(str, names))
 
 
+@dataclass(eq=False, repr=False)
 class SharesDisplay(Display):
     """Shares of products with credible intervals, side by side for several scenarios or segments of people.
 
@@ -104,19 +106,11 @@ class SharesDisplay(Display):
     ['ours', 'theirs']
     """
 
-    def __init__(
-        self,
-        product: Sequence[Any],
-        share: ArrayLike,
-        share_low: ArrayLike,
-        share_high: ArrayLike,
-        group: Sequence[Any] | None = None,
-    ) -> None:
-        self.product = product
-        self.share = share
-        self.share_low = share_low
-        self.share_high = share_high
-        self.group = group
+    product: Sequence[Any]
+    share: ArrayLike
+    share_low: ArrayLike
+    share_high: ArrayLike
+    group: Sequence[Any] | None = None
 
     @classmethod
     def from_shares(cls, report: Any, *, ax: Axes | None = None) -> Self:
@@ -174,6 +168,7 @@ class SharesDisplay(Display):
         ax.set_xlabel(_AXIS)
 
 
+@dataclass(eq=False, repr=False)
 class ShareCurvesDisplay(Display):
     """Shares of products over the values of an attribute with credible intervals, such as a price curve.
 
@@ -208,23 +203,13 @@ class ShareCurvesDisplay(Display):
     'price'
     """
 
-    def __init__(
-        self,
-        product: Sequence[Any],
-        value: ArrayLike,
-        share: ArrayLike,
-        share_low: ArrayLike,
-        share_high: ArrayLike,
-        segment: Sequence[Any] | None = None,
-        attribute: str = "value",
-    ) -> None:
-        self.product = product
-        self.value = value
-        self.share = share
-        self.share_low = share_low
-        self.share_high = share_high
-        self.segment = segment
-        self.attribute = attribute
+    product: Sequence[Any]
+    value: ArrayLike
+    share: ArrayLike
+    share_low: ArrayLike
+    share_high: ArrayLike
+    segment: Sequence[Any] | None = None
+    attribute: str = "value"
 
     @classmethod
     def from_sensitivity(cls, report: Any, *, ax: Axes | None = None) -> Self:
@@ -292,6 +277,7 @@ class ShareCurvesDisplay(Display):
         ax.set_ylabel(_AXIS)
 
 
+@dataclass(eq=False, repr=False)
 class PartWorthsDisplay(Display):
     """How the part-worths of each feature are distributed over people: half of the people, and nine of ten.
 
@@ -324,21 +310,12 @@ class PartWorthsDisplay(Display):
     ['price']
     """
 
-    def __init__(
-        self,
-        feature: Sequence[Any],
-        mean: ArrayLike,
-        quantiles: ArrayLike,
-        low: ArrayLike | None = None,
-        high: ArrayLike | None = None,
-        people: Sequence[ArrayLike] | None = None,
-    ) -> None:
-        self.feature = feature
-        self.mean = mean
-        self.quantiles = quantiles
-        self.low = low
-        self.high = high
-        self.people = people
+    feature: Sequence[Any]
+    mean: ArrayLike
+    quantiles: ArrayLike
+    low: ArrayLike | None = None
+    high: ArrayLike | None = None
+    people: Sequence[ArrayLike] | None = None
 
     @classmethod
     def from_part_worths(cls, report: Any, *, ax: Axes | None = None) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ _AHEAD = 0.1  # share of the time of the comparisons that is forecast
 _STYLES = "-", "--", ":", "-."  # line styles, of the first ten lines, the next ten ...
 
 
+@dataclass(eq=False, repr=False)
 class SkillCurvesDisplay(Display):
     """Utilities of items over time with credible intervals, which grow after the last comparison.
 
@@ -65,25 +67,14 @@ class SkillCurvesDisplay(Display):
     'utility (mean and 90 % interval)'
     """
 
-    def __init__(
-        self,
-        ids: Sequence[Any],
-        time: ArrayLike,
-        utility: ArrayLike,
-        utility_low: ArrayLike,
-        utility_high: ArrayLike,
-        end: Any = None,
-        credibility: float = 0.9,
-        unit: str = "utility",
-    ) -> None:
-        self.ids = ids
-        self.time = time
-        self.utility = utility
-        self.utility_low = utility_low
-        self.utility_high = utility_high
-        self.end = end
-        self.credibility = credibility
-        self.unit = unit
+    ids: Sequence[Any]
+    time: ArrayLike
+    utility: ArrayLike
+    utility_low: ArrayLike
+    utility_high: ArrayLike
+    end: Any = None
+    credibility: float = 0.9
+    unit: str = "utility"
 
     @classmethod
     def from_estimator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
+@dataclass(eq=False, repr=False)
 class CovariateEffectsDisplay(Display):
     """Effects of the covariates of comparisons with credible intervals, each for a typical value of its covariate.
 
@@ -46,11 +48,10 @@ class CovariateEffectsDisplay(Display):
     'effect on the left side (mean and 90 % interval)'
     """
 
-    def __init__(self, names: Sequence[str], effect: ArrayLike, std: ArrayLike, credibility: float = 0.9) -> None:
-        self.names = names
-        self.effect = effect
-        self.std = std
-        self.credibility = credibility
+    names: Sequence[str]
+    effect: ArrayLike
+    std: ArrayLike
+    credibility: float = 0.9
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, credibility: float = 0.9, ax: Axes | None = None) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
+@dataclass(eq=False, repr=False)
 class RankingDisplay(Display):
     """Utilities of the best items with credible intervals, the best item on top.
 
@@ -46,23 +48,13 @@ class RankingDisplay(Display):
     'utility (mean and 90 % interval)'
     """
 
-    def __init__(
-        self,
-        ids: Sequence[Any],
-        utility: Sequence[float],
-        std: Sequence[float],
-        rank_low: Sequence[int] | None = None,
-        rank_high: Sequence[int] | None = None,
-        n_total: int | None = None,
-        unit: str = "utility",
-    ) -> None:
-        self.ids = ids
-        self.unit = unit
-        self.utility = utility
-        self.std = std
-        self.rank_low = rank_low
-        self.rank_high = rank_high
-        self.n_total = n_total
+    ids: Sequence[Any]
+    utility: Sequence[float]
+    std: Sequence[float]
+    rank_low: Sequence[int] | None = None
+    rank_high: Sequence[int] | None = None
+    n_total: int | None = None
+    unit: str = "utility"
 
     @classmethod
     def from_estimator(

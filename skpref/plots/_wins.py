@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _MOST_NUMBERS = 15  # items up to which the cells of a win matrix show their numbers
 
 
+@dataclass(eq=False, repr=False)
 class WinMatrixDisplay(Display):
     """Heat map of the shares of comparisons that the item in the row wins against that in the column.
 
@@ -46,10 +48,9 @@ class WinMatrixDisplay(Display):
     ['.80', '.20']
     """
 
-    def __init__(self, ids: Sequence[Any], shares: ArrayLike, title: str = "") -> None:
-        self.ids = ids
-        self.shares = shares
-        self.title = title
+    ids: Sequence[Any]
+    shares: ArrayLike
+    title: str = ""
 
     @classmethod
     def from_estimator(

@@ -241,9 +241,8 @@ class FactorizationMachine(CallbackMixin, HasSettings):
     def _class_weight(self) -> Any:
         return getattr(self, "class_weight", None)  # regressors have none
 
-    def _needs_chain(self, data: TrainingRows, *, stream: bool) -> bool:
+    def _needs_chain(self, data: TrainingRows, *, stream: bool) -> bool:  # noqa: ARG002 - of the levels' machine
         """Return whether a chain follows the variational fit."""
-        del data, stream
         return False
 
     def _sample(self, data: TrainingRows) -> None:

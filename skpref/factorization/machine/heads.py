@@ -35,19 +35,16 @@ class NumberHead:
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Gaussian,)  # that a fitted machine may have
     stratified: ClassVar[bool] = False  # whether rows are held out by class
 
-    def read(self, y: NDArray[Any], used: Any, classes: Any = None, column: Any = None) -> tuple[NDArray[Any], None]:
+    def read(self, y: NDArray[Any], used: Any, *_: Any) -> tuple[NDArray[Any], None]:
         """Return the targets of the used rows, and the classes."""
-        del classes, column
         return y[used], None
 
-    def encode(self, y: NDArray[Any], used: Any, classes: Any = None) -> NDArray[Any]:
+    def encode(self, y: NDArray[Any], used: Any, *_: Any) -> NDArray[Any]:
         """Return the targets of the used rows of an update."""
-        del classes
         return y[used]
 
-    def start(self, values: Array, weight: Array, classes: Any = None) -> Likelihood:
+    def start(self, *_: Any) -> Likelihood:
         """Return the likelihood at the start of a fit."""
-        del values, weight, classes
         return Gaussian(1.0)
 
     def units(self, values: Array, weight: Array) -> tuple[float, float]:
@@ -75,9 +72,8 @@ class NumberHead:
         """Draw numbers given y(x)."""
         return values + posterior.noise * rng.standard_normal(values.shape)
 
-    def loss(self, likelihood: Likelihood, y: Array, mu: Array, v: Array, weight: Array) -> float:
+    def loss(self, _likelihood: Likelihood, y: Array, mu: Array, _v: Array, weight: Array) -> float:
         """Return the root mean squared error."""
-        del likelihood, v
         return float(np.sqrt(np.average((y - mu) ** 2, weights=weight)))
 
 
@@ -99,11 +95,8 @@ class ClassHead(LabelHead):
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (PairwiseProbit, PairwiseLogit)
     stratified: ClassVar[bool] = True
 
-    def read(
-        self, y: NDArray[Any], used: Any, classes: Any = None, column: Any = None
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def read(self, y: NDArray[Any], used: Any, classes: Any, *_: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the targets of the used rows, 0 or 1, and the classes."""
-        del column
         check_classification_targets(y)
         y = y[used]
         classes = _two_classes(np.unique(y) if classes is None else np.unique(classes), type_of_target(y))
@@ -123,9 +116,8 @@ class ClassHead(LabelHead):
         """Return classes in the order of `classes_`."""
         return list(np.unique(classes).tolist())
 
-    def start(self, values: Array, weight: Array, classes: Any = None) -> Likelihood:
+    def start(self, *_: Any) -> Likelihood:
         """Return the likelihood at the start of a fit."""
-        del values, weight, classes
         return _LINKS[self.link]
 
     def start_of_shards(self, summaries: Sequence[RowSummary]) -> tuple[Likelihood, list[Any], NDArray[Any]]:
@@ -156,9 +148,7 @@ class LevelHead(LabelHead):
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (OrdinalProbit,)
     stratified: ClassVar[bool] = False
 
-    def read(
-        self, y: NDArray[Any], used: Any, classes: Any = None, column: Any = None
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def read(self, y: NDArray[Any], used: Any, classes: Any, column: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the levels of the used rows, and all levels; declared ones need no rows."""
         order, fewest = (self.class_order, 2) if classes is None else (classes, 1)
         classes, level = ordered_levels(y, order, column=column, fewest=fewest, steps=True)

@@ -45,7 +45,7 @@ from skpref.factorization.max_margin.chains import (
 )
 from skpref.factorization.max_margin.fitted import M3FFitted
 from skpref.factorization.max_margin.m3f_chain import MarginPrior, threshold_means
-from skpref.factorization.max_margin.posterior import Calibration, M3FPosterior, RatingVocabularies, neutral_calibration
+from skpref.factorization.max_margin.posterior import Calibration, M3FPosterior, RatingVocabularies
 from skpref.factorization.max_margin.recommendations import Recommendations
 from skpref.inference import gibbs
 from skpref.settings import CHECKPOINT_CONSTRAINTS, Checkpoint, HasSettings, run_checkpoint
@@ -447,7 +447,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
     def _learn_calibration(self, chains: list[gibbs.Chain], merged: Ratings | ShardedRatings) -> Calibration:
         sampled = [chain for chain in chains if chain.samples]  # none if a callback stopped the first during burn-in
         if not sampled:
-            return neutral_calibration(merged.n_levels)
+            return Calibration(1.0, np.zeros(merged.n_levels))
         return learn_calibration(self._chain_model, self._problem, merged, sampled, float(self.C))
 
     def _limit_threads(self) -> AbstractContextManager[None]:

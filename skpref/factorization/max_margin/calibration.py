@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from skpref.data.ratings import Ratings
 from skpref.factorization.max_margin.chains import pool_states
-from skpref.factorization.max_margin.posterior import Calibration, level_losses, neutral_calibration, parts
+from skpref.factorization.max_margin.posterior import Calibration, level_losses, parts
 from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import Plan, run
 
@@ -37,7 +37,7 @@ def learn_calibration(
     most = min(POLICY.most_calibration, POLICY.most_probabilities // ratings.n_levels)
     n_held = min(ratings.size // POLICY.calibration_share, most)
     if not n_held or cost == 0.0:
-        return neutral_calibration(ratings.n_levels)
+        return Calibration(1.0, np.zeros(ratings.n_levels))
     order = np.arange(ratings.size, dtype=np.int32 if ratings.size < 2**31 else np.int64)  # ratings may be many
     np.random.default_rng(int(chains[0].state["seed"])).shuffle(order)
     n_samples, last = sum(len(chain.samples) for chain in chains), chains[:1]

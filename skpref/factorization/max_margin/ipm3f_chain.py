@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from skpref._compiled.ipm3f import IBPState, draw_ibp_rows, draw_items, draw_new_users, draw_users
-from skpref._compiled.m3f import StreamName, Thresholds, hinge_losses, scores
+from skpref._compiled.m3f import StreamName, Thresholds
 from skpref._compiled.streams import normal_rows
 from skpref.factorization.max_margin.m3f_chain import (
     FIRST_ITEMS,
@@ -106,7 +106,7 @@ def step_of(problem: IBPProblem) -> Step:
             "born": np.array(new.born),
             "seed": state["seed"],
         }
-        loss = float(hinge_losses(problem.users, sums.score, theta, problem.margin).sum())
+        loss = float(problem.losses(state, sums.score).sum())
         risk = loss + negative_log_prior(state, prior, problem.alpha)
         require_finite(np.isfinite(risk), number)
         estimate = {name: state[name] for name in ("users", "items", "thresholds", "feature")}
@@ -134,9 +134,7 @@ def negative_log_prior(state: State, prior: MarginPrior, alpha: float) -> float:
 
 def risk_of(problem: IBPProblem, state: State) -> float:
     """Return the regularised risk of a state."""
-    users, items = (np.ascontiguousarray(state[name], dtype=np.float64) for name in ("users", "items"))
-    losses = hinge_losses(problem.users, scores(problem.users, users, items), state["thresholds"], problem.margin)
-    return float(losses.sum()) + negative_log_prior(state, problem.prior, problem.alpha)
+    return float(problem.losses(state).sum()) + negative_log_prior(state, problem.prior, problem.alpha)
 
 
 def fold_in_of(problem: IBPProblem, seed: int) -> FoldIn:
@@ -168,7 +166,7 @@ def fold_in_of(problem: IBPProblem, seed: int) -> FoldIn:
         if own and (population := population_of(state)):
             theta = draw_thresholds(sums.precision, sums.linear, population, seed, number)
         state = {**state, "users": Z, "thresholds": theta}
-        loss = float(hinge_losses(problem.users, sums.score, theta, problem.margin).sum())
+        loss = float(problem.losses(state, sums.score).sum())
         require_finite(np.isfinite(loss), number)
         return state, Info(-loss, {"loss": loss}, {"users": Z, "thresholds": theta})
 

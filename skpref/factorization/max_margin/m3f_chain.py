@@ -112,7 +112,7 @@ class MarginProblem:
     def losses(self, state: State, score: Any = None) -> Array:
         """Return C times the hinge loss of each user's ratings, of their scores if they are there, shape (n_users,)."""
         if score is None:
-            users, items = (np.ascontiguousarray(state[name]) for name in ("users", "items"))
+            users, items = (np.ascontiguousarray(state[name], np.float64) for name in ("users", "items"))
             score = scores(self.users, users, items)
         return hinge_losses(self.users, score, state["thresholds"], self.margin)
 
@@ -233,11 +233,8 @@ def draw_population(theta: Array, prior: MarginPrior, seed: int, sweep: int) -> 
     # At the start all users have the same thresholds, which would tie them there.
     if not (prior.learnt and np.ptp(theta, axis=0).any()):
         return Population(prior.rho, np.full(size, prior.varsigma**-2))
-    rng, scatter, freedom = (
-        np.random.default_rng([seed, sweep, _POPULATION]),
-        prior.threshold_scatter(theta),
-        size + 2 + n,
-    )
+    rng = np.random.default_rng([seed, sweep, _POPULATION])
+    scatter, freedom = prior.threshold_scatter(theta), size + 2 + n
     centre, noise = (prior.rho + n * theta.mean(axis=0)) / (n + 1.0), rng.standard_normal(size) / np.sqrt(n + 1.0)
     if size > POLICY.most_joint:
         independent = rng.chisquare(freedom - size + 1, size) / np.diag(scatter)

@@ -298,11 +298,6 @@ def _normal_nodes(width: int) -> Array:
     return np.asarray(ndtri(qmc.Sobol(width, scramble=True, rng=0).random(POLICY.unseen_nodes)))
 
 
-def neutral_calibration(n_levels: int) -> Calibration:
-    """Return the calibration that leaves the pseudo-likelihood of [XZZ13] section 2.1 as it is."""
-    return Calibration(1.0, np.zeros(n_levels))
-
-
 def level_losses(score: Array, theta: Array, margin: float) -> Array:
     """Return how much the hinge loss of each level exceeds the smallest one, shape (..., L)."""
     distance = theta - score[..., None]

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array
 
-__all__ = ["Recommendations"]
-
 
 @dataclass(frozen=True, eq=False)
 class Recommendations(ColumnRecord):

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from skpref.inference.gibbs import State
     from skpref.inference.shards import Shards
 
-__all__ = ["ShardedProblem", "ShardedRatings", "sharded_ratings"]
-
 _SHARD_RATINGS, _MOST_SHARDS = 1_000_000, 64  # merging takes 200 bytes a rating of one shard
 _NOTHING = np.zeros(0, np.int32), np.zeros(0, np.int16), np.ones(1)
 _NO_ROWS = Rows(np.zeros(1, np.int64), *_NOTHING, portions(np.zeros(1, np.int64), 1))

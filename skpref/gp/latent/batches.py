@@ -41,12 +41,13 @@ _FINAL_PASSES: Final = 2  # passes with fixed hyperparameters at the end, each e
 
 
 @dataclass(frozen=True, eq=False)
-class BatchResult:
-    """The end of a fit by mini-batches."""
+class LatentFit:
+    """The end of a fit."""
 
     inputs: Inputs
     mapping: LatentMapping
-    bounds: list[float]  # estimates after each pass, and the bound at the end
+    bounds: list[float]  # the bound at the end, after estimates of each mini-batch pass
+    n_iter: int
     converged: bool
 
 
@@ -55,11 +56,10 @@ def fit_batches(
     start: tuple[Inputs, LatentHyper],
     batch_size: int,
     rng: np.random.Generator,
-    *,
     max_iter: int,
     tol: float,
     callback: OnIteration | None,
-) -> BatchResult:
+) -> LatentFit:
     """Run passes over the rows until a pass gains less than `tol` nats per entry over the one before."""
     inputs, hyper = start
     began, bounds, converged = time.perf_counter(), [], False
@@ -75,7 +75,7 @@ def fit_batches(
         mapping, _ = mapping_of(Y, inputs, state.hyper)
         inputs = infer_rows(Y, inputs, mapping)
     mapping, bound = mapping_of(Y, inputs, state.hyper)
-    return BatchResult(inputs, mapping, [*bounds, bound], converged)
+    return LatentFit(inputs, mapping, [*bounds, bound], len(bounds), converged)
 
 
 def infer_rows(Y: Array, inputs: Inputs, mapping: LatentMapping) -> Inputs:

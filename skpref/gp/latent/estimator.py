@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
@@ -25,7 +25,7 @@ from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._validation import check_array, validate_data
 from skpref.exceptions import DataError
-from skpref.gp.latent.batches import fit_batches, infer_rows
+from skpref.gp.latent.batches import LatentFit, fit_batches, infer_rows
 from skpref.gp.latent.bound import Inputs, LatentHyper, LatentMapping, bound_and_gradient, kernel_matrix, mapping_of
 from skpref.inference.hyper import Optimum, maximise
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skpref._events import OnIteration
-    from skpref._typing import Array
+    from skpref._typing import Array, RandomState
 
 # The bound has many optima, and the start decides which one a search finds. Coordinates start uncertain, so that none
 # fits details by chance, and with little noise, so that small smooth variation is not taken for noise: on the oil-flow
@@ -58,6 +58,7 @@ _ROW_ITERATIONS, _ROW_TOL = 200, 1e-5  # search for the input of a row: more cha
 _LOG_VARIANCE_BOUNDS, _LOG_BOUNDS = (-15.0, 3.0), (-25.0, 15.0)  # bounds of coordinates; of hyperparameters
 
 
+@dataclass(eq=False, repr=False)
 class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackMixin, BaseEstimator):
     """Bayesian Gaussian process latent variable model: nonlinear dimension reduction with uncertainty.
 
@@ -158,26 +159,15 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         "random_state": ["random_state", np.random.Generator],
     }
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        inducing: int = 50,
-        batch_size: int | None = None,
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        warm_start: bool = False,
-        verbose: int = 0,
-        random_state: int | np.random.RandomState | np.random.Generator | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.inducing = inducing
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int | None = None
+    _: KW_ONLY
+    inducing: int = 50
+    batch_size: int | None = None
+    max_iter: int = 1000
+    tol: float = 1e-4
+    warm_start: bool = False
+    verbose: int = 0
+    random_state: RandomState = None
 
     @fit_context
     def fit(self, X: ArrayLike, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
@@ -212,33 +202,27 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
             Q = min(D, _MAX_COMPONENTS) if self.n_components is None else int(self.n_components)
             check_memory(n, min(self.inducing, n), whose="rows")
             mean, scale, Y = _standardised(table)
-            cold = earlier is None or self.embedding_.shape != (n, Q) or earlier.V.shape[1] != D
-            rng = as_generator(self.random_state)
-            start = (
-                None if earlier is None or cold else (Inputs(self.embedding_, self.embedding_std_**2), earlier.hyper)
-            )
+            rng, start = as_generator(self.random_state), None
+            if earlier is not None and self.embedding_.shape == (n, Q) and earlier.V.shape[1] == D:
+                start = Inputs(self.embedding_, self.embedding_std_**2), earlier.hyper
             with limit_blas_threads(min(self.inducing, n)):
                 if self.batch_size is None or self.batch_size >= n:
-                    end = self._full_passes(Y, start or _initial(Y, Q, self.inducing, rng), cold=cold)
+                    cold, start = start is None, start or _initial(Y, Q, self.inducing, rng)
+                    end = self._full_passes(Y, start, cold=cold)
                 else:
                     start = start or _start_from_sample(Y, Q, self.inducing, self.tol, rng)
-                    end = self._batches(Y, start, self.batch_size, rng)
+                    end = fit_batches(Y, start, self.batch_size, rng, self.max_iter, self.tol, iteration_callback(self))
                 self._store(end, mean, scale)
         return self
 
-    def _full_passes(self, Y: Array, start: tuple[Inputs, LatentHyper], *, cold: bool) -> _LatentFit:
+    def _full_passes(self, Y: Array, start: tuple[Inputs, LatentHyper], *, cold: bool) -> LatentFit:
         """Fit by L-BFGS-B on all rows at once."""
         search = _Search(Y, start, iteration_callback(self, step="evaluation"))
         result = search.run(self.max_iter, self.tol, cold=cold)
         # The search moves all rows together. `transform` infers each row by itself, so this ends the same way.
         mapping, _ = mapping_of(Y, result.inputs, result.hyper)
         inputs, _ = mapping.infer(Y, result.inputs, max_iter=_ROW_ITERATIONS, tol=_ROW_TOL)
-        return _LatentFit(inputs, mapping, mapping_of(Y, inputs, result.hyper)[1], result.n_iter, result.converged)
-
-    def _batches(self, Y: Array, start: tuple[Inputs, LatentHyper], size: int, rng: np.random.Generator) -> _LatentFit:
-        """Fit by mini-batches."""
-        end = fit_batches(Y, start, size, rng, max_iter=self.max_iter, tol=self.tol, callback=iteration_callback(self))
-        return _LatentFit(end.inputs, end.mapping, end.bounds[-1], len(end.bounds) - 1, end.converged)
+        return LatentFit(inputs, mapping, [mapping_of(Y, inputs, result.hyper)[1]], result.n_iter, result.converged)
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
@@ -250,7 +234,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         require(sizes["n"] >= 1, self, "embedding_", "has no rows")
         check_positive(self, "scale_", "embedding_std_")
 
-    def _store(self, end: _LatentFit, mean: Array, scale: float) -> None:
+    def _store(self, end: LatentFit, mean: Array, scale: float) -> None:
         """Set the attributes of a fit."""
         inputs, hyper = _sorted_by_relevance(end.inputs, end.mapping.hyper)
         self.mapping_ = replace(end.mapping, hyper=hyper)
@@ -261,7 +245,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         self.relevance_ = _relevance(inputs, hyper)
         self.amplitude_ = scale * float(np.exp(0.5 * hyper.log_a))
         self.noise_ = scale * float(np.exp(-0.5 * hyper.log_beta))
-        self.lower_bound_ = end.bound - inputs.mu.shape[0] * mean.size * float(np.log(scale))
+        self.lower_bound_ = end.bounds[-1] - inputs.mu.shape[0] * mean.size * float(np.log(scale))
         self.n_iter_ = end.n_iter
         self._n_features_out = inputs.mu.shape[1]
         if not end.converged:
@@ -489,17 +473,6 @@ def _nearest(mapping: LatentMapping, training: Inputs, Y: Array) -> Inputs:
     """Return, for each row, the input of the training row with the nearest reconstruction."""
     nearest = NearestNeighbors(n_neighbors=1).fit(mapping.mean(training)).kneighbors(Y, return_distance=False)[:, 0]
     return Inputs(training.mu[nearest], training.s[nearest])
-
-
-@dataclass(frozen=True, eq=False)
-class _LatentFit:
-    """The end of a fit."""
-
-    inputs: Inputs
-    mapping: LatentMapping
-    bound: float
-    n_iter: int
-    converged: bool
 
 
 @dataclass(frozen=True, eq=False)

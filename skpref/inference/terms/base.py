@@ -114,9 +114,8 @@ class LinearView:
         """Return the projections' part of z, shape (P,)."""
         return projected
 
-    def backward(self, g: Array, weight: Array, projected: Array) -> Array:
+    def backward(self, g: Array, _weight: Array, _projected: Array) -> Array:
         """Return A^T g, shape (K,)."""
-        del weight, projected
         return self.term.rmatvec(g)
 
     def grams(self, weight: Array) -> tuple[Array, ...]:
@@ -203,7 +202,6 @@ class RowTerm:
             adjoint[part] = 2.0 * curvature[part, None] * pulled + gradient[part, None] * block.mean
         return adjoint
 
-    def take(self, index: IntArray, members: IntArray | None = None) -> RowTerm:
-        del members
+    def take(self, index: IntArray, _members: IntArray | None = None) -> RowTerm:
         residual = None if self.residual is None else self.residual[index]
         return RowTerm(self.rows[index], self.segments, residual)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from skpref.inference.blocks import Block
     from skpref.inference.problem import Evaluation, Problem, State
 
-__all__ = ["InducingTerm", "inducing_gradient", "row_term"]
-
 
 def row_term(basis: InducingBasis, X: Features, scale: str, inverse: Array | None = None) -> RowTerm:
     """Return the term z_i = f(x_i) with its rows."""
@@ -47,8 +45,7 @@ class InducingTerm:
     def n_observations(self) -> int:
         return int(self.X.shape[0])
 
-    def take(self, index: IntArray, members: IntArray | None = None) -> RowTerm:
-        del members
+    def take(self, index: IntArray, _members: IntArray | None = None) -> RowTerm:
         return row_term(self.basis, self.X[index], self.scale, self._inverse)
 
     @property

@@ -201,8 +201,7 @@ class PairTerm:
             adjoint += 2.0 * self.item_sums(self.extra.T * curvature).T @ extra
         return adjoint
 
-    def take(self, index: IntArray, members: IntArray | None = None) -> LinearTerm:
-        del members
+    def take(self, index: IntArray, _members: IntArray | None = None) -> LinearTerm:
         # Pairs cost N M^2 for each Gram matrix, rows B M^2.
         if (self.basis is None and self.extra is None) or len(index) > self.n_items:
             residual, covariates = (None if a is None else a[index] for a in (self.residual, self.covariates))

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skpref.data.ratings import Ratings
 from skpref.exceptions import DataError
 from skpref.factorization.ipm3f import GibbsIPM3F
-from skpref.factorization.max_margin import ipm3f_chain
+from skpref.factorization.max_margin import m3f_chain
 from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, fold_in_of, log_ibp, start_state
 
 
@@ -161,7 +161,7 @@ def test_bad_parameters(params):
 def test_new_users_whose_loss_overflows_leave_the_model_as_it_was(monkeypatch):
     model = clone(SMALL).fit(X, Y)
     before = pickle.dumps(model.posterior_)
-    monkeypatch.setattr(ipm3f_chain, "hinge_losses", lambda *_: np.array(np.inf))
+    monkeypatch.setattr(m3f_chain, "hinge_losses", lambda *_: np.array(np.inf))
     with pytest.raises(DataError, match="left the range of floating-point numbers"):
         model.fold_in([("new", X[0][1])], [Y[0]])
     assert pickle.dumps(model.posterior_) == before

@@ -13,7 +13,7 @@ from scipy.special import digamma, gammaln
 from skpref.exceptions import DataError
 from skpref.inference import svi
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
-from skpref.inference.problem import State, reevaluate, second_moments
+from skpref.inference.problem import State, second_moments
 from skpref.inference.rescaling import balance
 from skpref.inference.scale import FixedScale, GammaScale, mixed_scale, moved_scale
 from skpref.inference.sites import LINEARISED
@@ -115,7 +115,7 @@ def test_what_moved_is_evaluated_anew_and_nothing_else(crowd, items, users, seed
     for group in case.problem.groups:
         moved = case.state.with_blocks({k: case.state.blocks[k].mixed(other.state.blocks[k], 0.5) for k in group})
         moved = moved.with_blocks({group[0]: moved.blocks[group[0]].with_mean(moved.blocks[group[0]].mean + 0.3)})
-        some, whole = reevaluate(case.problem, moved, before, group), svi.evaluate(case.problem, moved)
+        some, whole = case.problem.evaluate(moved, before, group), svi.evaluate(case.problem, moved)
         assert_allclose(some.mu, whole.mu, rtol=1e-12, atol=1e-12)
         assert_allclose(some.bound, whole.bound, rtol=1e-12)
         for k in set(case.state.blocks) - set(group):

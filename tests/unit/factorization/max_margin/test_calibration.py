@@ -11,7 +11,7 @@ from skpref import Checkpoint, GibbsIPM3F, GibbsM3F, load, save
 from skpref.data.ratings import Ratings
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin import calibration
-from skpref.factorization.max_margin.posterior import Calibration, Factors, level_probabilities, neutral_calibration
+from skpref.factorization.max_margin.posterior import Calibration, Factors, level_probabilities
 from skpref.factorization.policy import POLICY
 from skpref.inference import gibbs
 
@@ -50,7 +50,7 @@ def test_intervals_of_ratings_cover(model):
     covered = np.abs(rank - 0.5) <= 0.475
     assert 0.92 < covered.mean() < 0.98  # at temperature 1 .84 and .83; standard error .01
     posterior = model.posterior_
-    plain = posterior.probabilities(*model._rows(NEW), neutral_calibration(5))
+    plain = posterior.probabilities(*model._rows(NEW), Calibration(1.0, np.zeros(5)))
     assert -np.log(p[row, ANSWERS]).mean() < -np.log(plain[row, ANSWERS]).mean() - 0.1
     assert model.temperature_ > 1.5
 

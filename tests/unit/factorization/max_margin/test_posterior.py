@@ -78,7 +78,7 @@ def test_probabilities_of_rated_items_are_those_of_hinge_losses():
 def test_the_median_is_that_of_calibrated_probabilities():
     posterior = m3f(Factors(U, V, THETA), calibration=Calibration(5.0, np.array([2.0, 0.0, 1.0])))
     got, plain = (
-        posterior.probabilities(USER, ITEM, c) for c in (posterior.calibration, module.neutral_calibration(3))
+        posterior.probabilities(USER, ITEM, c) for c in (posterior.calibration, module.Calibration(1.0, np.zeros(3)))
     )
     median = posterior.levels(USER, ITEM, "median")
     assert_array_equal(median, np.minimum((np.cumsum(got, axis=1) < 0.5).sum(axis=1), 2))
