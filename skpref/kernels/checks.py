@@ -11,7 +11,7 @@ from skpref._checks import require
 from skpref.kernels.evaluate import cross
 
 _KERNELS = ("k1", "k2", "kernel")
-_TABLES = ("knots", "levels")  # of a `Warped` kernel
+_TABLES = ("knots", "levels")  # tables of a `Warped` kernel
 
 
 def check_parameters(kernel: Kernel) -> None:

@@ -205,7 +205,8 @@ class CrowdBase(NamesGroups, TaskClassifier):
         part_worths = self._crowd_config().part_worths
         self.components_ = compared.components()[1] if part_worths else connected_components(compared)
         # The site of a win, or of a loss, has a closed form; that of their mean takes quadrature.
-        apart = self._is_hierarchical(compared.n_items) or self._keeps_ties
+        has_ties = compared.has_ties if self.likelihood == "auto" else self._keeps_ties
+        apart = has_ties or self._is_hierarchical(compared.n_items)
         compared = compared.merged(keep_order=self.order_effect, keep_ties=apart)
         data = CrowdData(items.seen_features, users.seen_features, compared)
         if compared.time is not None:

@@ -272,5 +272,5 @@ def test_where_they_cannot_be_learnt_they_are_shared():
     shared = CrowdGPPL(likelihood="logit-ties", **vb).fit(X, y)
     assert_array_equal(shared.tie_thresholds_, np.full(4, shared.likelihood_.threshold))
     assert "tie_threshold" not in shared.annotators(n_samples=10)
-    plain = CrowdGPPL(n_factors=1, random_state=0).fit(X, y)
+    plain = CrowdGPPL(likelihood="probit", n_factors=1, random_state=0).fit(X, y)
     assert plain.tie_thresholds_ is None
