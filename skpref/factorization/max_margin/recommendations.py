@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from skpref._typing import Array
 
 
+__all__ = ["Recommendations"]  # the page of results lists it
+
+
 @dataclass(frozen=True, eq=False)
 class Recommendations(ColumnRecord):
     """Items for a user, one entry each, best first.

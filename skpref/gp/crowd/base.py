@@ -32,6 +32,7 @@ from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.crowd.timeline import Timeline
+from skpref.gp.crowd.update_hierarchy import are_few
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities, describe_unknown
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, connected_components
@@ -253,15 +254,18 @@ class CrowdBase(NamesGroups, TaskClassifier):
         many = compared.n_items > MOST_ITEMS and self.inference == "auto" and self._keeps_kernels()
         fit: CrowdFit | HierarchicalFit
         small = self.inference != "auto" or float(compared.weight.max(initial=0.0)) <= MAX_WEIGHT
-        hierarchical = self._is_hierarchical(compared.n_items) and (small or self._has_tasks)
-        hierarchical = isinstance(start, HierarchyWarmStart) or (start is None and hierarchical)
         config = self._crowd_config()
         config = replace(config, pair=self._config_of_ties(config.pair, comparisons))
         likelihood = config.pair.likelihood
+        adds = isinstance(start, HierarchyWarmStart) and start.changed is not None
+        if (adds and are_few(compared.n_pairs)) or (
+            start is not None and type(self.likelihood_) is not type(likelihood)
+        ):
+            start = None  # the latter: these are the first ties
+        hierarchical = self._is_hierarchical(compared.n_items) and (small or self._has_tasks)
+        hierarchical = isinstance(start, HierarchyWarmStart) or (start is None and hierarchical)
         own = hierarchical and isinstance(likelihood, PairwiseTies) and likelihood.learn
         config = replace(config, choose_priors=many, own_thresholds=own, n_own=items.width - items.n_features)
-        if start is not None and type(self.likelihood_) is not type(likelihood):
-            start = None  # the first ties
         arguments = data, kernels, config, as_generator(self.random_state)
         if hierarchical:
             with limit_blas_threads(compared.n_items):

@@ -423,9 +423,10 @@ class CrowdGPPL(ShardedCrowd):
     ) -> Self:
         """Learn from more comparisons, which may be by new users or of new items.
 
-        Earlier comparisons are kept, and the fit starts from the previous posterior. Up to the tolerance, the result is
-        that of one fit with all comparisons. With "ep" and "laplace" and more than 20,000 comparisons, only the users
-        of X get a new posterior, until the number of comparisons has grown by a quarter. The covariance of tastes and
+        Earlier comparisons are kept. With "ep" and "laplace" and up to 20,000 comparisons all is learnt again, as by
+        one fit. Other fits start from the previous posterior; up to the tolerance, the result is that of one fit with
+        all comparisons. With "ep" and "laplace" and more than 20,000 comparisons, only the users of X get a new
+        posterior, until the number of comparisons has grown by a quarter. The covariance of tastes and
         the sites of other users stay the same. This takes about two passes, and, up to 100,000 comparisons, some twenty
         for what is not known of the covariance. Kernels and inducing points do not change.
         Neither do priors of factors that were chosen by held-out comparisons at the first call (see `inference`), so

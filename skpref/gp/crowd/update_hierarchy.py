@@ -29,10 +29,15 @@ _GROWTH = 1.25  # growth of the comparisons after which everything is learnt aga
 _MOST_CHANGED = 0.5  # share of the comparisons
 
 
+def are_few(n_comparisons: int) -> bool:
+    """Tell whether all is learnt again, as by one fit, when comparisons are added."""
+    return n_comparisons <= _FEW
+
+
 def is_update(model: Hierarchy, old: PersonalPosterior, changed: BoolArray | None) -> bool:
     """Tell whether the changed users have few enough answers to keep the shared parameters."""
     n = model.y.size
-    if changed is None or n <= _FEW or n > _GROWTH * old.n_learnt:
+    if changed is None or are_few(n) or n > _GROWTH * old.n_learnt:
         return False
     grown_effects = bool(old.B.shape[1]) and old.S.shape != model.shape.shape
     return not grown_effects and bool(changed[model.users.user].mean() <= _MOST_CHANGED)

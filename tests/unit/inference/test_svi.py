@@ -42,8 +42,7 @@ def test_the_loop_ends_where_the_bound_is_stationary(draw, layout, seed, options
     best = fit.evaluation.bound
     for size in (1e-2, 1e-3):
         moved = {
-            name: type(b)(b.precision, b.times_precision(b.mean + size * case.rng.normal(size=b.size)))
-            for name, b in fit.state.blocks.items()
+            name: b.with_mean(b.mean + size * case.rng.normal(size=b.size)) for name, b in fit.state.blocks.items()
         }
         assert svi.evaluate(case.problem, replace(fit.state, blocks=moved)).bound <= best + 1e-9
         for factor in (1.0 - size, 1.0 + size):

@@ -255,20 +255,20 @@ def test_covariances_of_several_regularisations_are_averaged(monkeypatch):
         return sizes[0] ** (0.6 * 0.75) * sizes[1] ** (0.6 * 0.25 + 0.4) * shape
 
     assert_allclose(model.posterior_.S, average(members[-1].state.S, of_folds))
-    # Later answers move them, until they are so many that the best is enough, and then that its size is, too.
+    # A warm start moves them, until answers are so many that the best is enough, and then that its size is, too.
     before = len(members)
-    model.partial_fit(data.comparisons[:20], data.y[:20])
+    model.set_params(warm_start=True).fit(data.comparisons, data.y)
     isotropic, again = [member.state.S for member in members[before:]]
     assert not np.allclose(again, of_folds)
     assert_allclose(model.posterior_.S, average(isotropic, again))
     monkeypatch.setattr(fit_hierarchy, "MAX_CHOICE", 50)
     members.clear()
-    model.partial_fit(data.comparisons[:1], data.y[:1])
+    model.fit(data.comparisons, data.y)
     isotropic, S = [member.state.S for member in members]
     assert_allclose(model.posterior_.S, S * (np.trace(isotropic) / np.trace(S)) ** 0.4)
     monkeypatch.setattr(fit_hierarchy, "_MAX_AVERAGE", 50)
     members.clear()
-    model.partial_fit(data.comparisons[:1], data.y[:1])
+    model.fit(data.comparisons, data.y)
     assert not members
     assert [part.share for part in model._state] == [1.0]
     assert model._state[0].floor == 0.3

@@ -192,11 +192,13 @@ def test_names_sides_and_order_of_rows_do_not_matter():
 def test_a_new_user_and_a_new_item_join():
     model = CrowdGPPL(random_state=0).fit(DATA.comparisons, DATA.y)
     assert model.lower_bound_ == model.lower_bounds_[-1]
-    chosen = model._state
     before = model.predict_proba([("new", 0, 1)])[0, 1]
-    model.partial_fit([("new", 0, 1)] * 20 + [("new", 0, "item")] * 20, [1] * 40)
-    assert model._state is chosen
-    p = model.predict_proba([("new", 0, 1), ("new", 0, "item"), ("nobody", 0, "item")])[:, 1]
+    new = [("new", 0, 1)] * 20 + [("new", 0, "item")] * 20
+    model.partial_fit(new, [1] * 40)
+    asked = [("new", 0, 1), ("new", 0, "item"), ("nobody", 0, "item")]
+    p = model.predict_proba(asked)[:, 1]
+    whole = CrowdGPPL(random_state=0).fit([*map(tuple, DATA.comparisons.tolist()), *new], [*DATA.y, *[1] * 40])
+    np.testing.assert_allclose(p, whole.predict_proba(asked)[:, 1], atol=1e-6)  # few answers: all is learnt again
     assert before < 0.2
     assert p[0] > 0.8
     assert p[1] > 0.6
