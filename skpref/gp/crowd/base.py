@@ -258,10 +258,9 @@ class CrowdBase(NamesGroups, TaskClassifier):
         config = replace(config, pair=self._config_of_ties(config.pair, comparisons))
         likelihood = config.pair.likelihood
         adds = isinstance(start, HierarchyWarmStart) and start.changed is not None
-        if (adds and are_few(compared.n_pairs)) or (
-            start is not None and type(self.likelihood_) is not type(likelihood)
-        ):
-            start = None  # the latter: these are the first ties
+        are_first_ties = start is not None and type(self.likelihood_) is not type(likelihood)
+        if are_first_ties or (adds and are_few(compared.n_pairs)):
+            start = None
         hierarchical = self._is_hierarchical(compared.n_items) and (small or self._has_tasks)
         hierarchical = isinstance(start, HierarchyWarmStart) or (start is None and hierarchical)
         own = hierarchical and isinstance(likelihood, PairwiseTies) and likelihood.learn
