@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["StudentT"]
 
 _ROUNDS: Final = 20  # iterations of the fixed point of `learnt`
-_LEAST: Final = 1e-6  # least scale
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,9 @@ class StudentT(Likelihood):
         Scale sigma, in units of y; `learnt` fits it.
     df : float, default=4.0
         Degrees of freedom nu. With 4, outliers have little influence and the variance is finite.
+    least : float, default=1e-6
+        Least scale that `learnt` returns, in units of y. If y is rounded and repeats, the density at equal values grows
+        without limit as the scale vanishes, whatever it is at others: a step h of rounding is noise of h / sqrt(12).
 
     Raises
     ------
@@ -57,9 +59,10 @@ class StudentT(Likelihood):
     has_parameters: ClassVar[bool] = True
     scale: float = 1.0
     df: float = 4.0
+    least: float = 1e-6
 
     def __post_init__(self) -> None:
-        for name in ("scale", "df"):
+        for name in ("scale", "df", "least"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value > 0.0):
                 raise DataError(f"{name} must be a positive finite number; got {value!r}")
@@ -131,5 +134,5 @@ class StudentT(Likelihood):
         square, scale2, nu = (y - mu) ** 2 + v, self.scale**2, self.df
         for _ in range(_ROUNDS):
             precision = (nu + 1.0) / (nu + square / scale2)
-            scale2 = max(float(weight @ (precision * square)) / float(weight.sum()), _LEAST**2)
+            scale2 = max(float(weight @ (precision * square)) / float(weight.sum()), self.least**2)
         return replace(self, scale=float(np.sqrt(scale2)))

@@ -109,7 +109,9 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
         """Tell whether there is an earlier fit of the same model."""
         return getattr(self, "_warm_key", None) == digest(self._settings())
 
-    def _sparse_config(self, n_inducing: int, noise: float | None, tol: float, most_inducing: int = 0) -> SparseConfig:
+    def _sparse_config(
+        self, n_inducing: int, noise: float | None, tol: float, most_inducing: int = 0, rounding: float = 0.0
+    ) -> SparseConfig:
         """Return the settings of the searches; points that are given, or to be moved, never become more."""
         given, _ = inducing_of(self.inducing, 0)
         n_inducing, inducing = inducing_of(self.inducing, n_inducing)
@@ -121,6 +123,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
             inducing=inducing,
             learn_inducing=self.learn_inducing,
             noise=noise,
+            rounding=rounding,
             max_iter=self.max_iter,
             tol=tol,
             on_value=evaluation_callback(self, "bound per row"),

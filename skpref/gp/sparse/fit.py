@@ -25,7 +25,6 @@ from skpref.gp.hyperpriors import no_priors, regression_priors
 from skpref.gp.posterior import SparseLatent
 from skpref.gp.sparse.evidence import bound, moments
 from skpref.gp.sparse.search import (
-    NOISE_BOUNDS,
     SparseConfig,
     SparseParameters,
     SparseSearch,
@@ -353,7 +352,7 @@ def refit_from_moments(
     noise = start.noise if config.noise is None else config.noise
     n_iter, converged, cut_short = 1, True, False
     if config.noise is None and config.optimizer is not None and not by_evidence:
-        limits = np.log([NOISE_BOUNDS])
+        limits = np.log([config.noise_bounds])
         best = hyper.maximise(objective, np.log([noise]), limits, max_iter=config.max_iter, tol=config.tol)
         noise, n_iter = float(np.exp(best.theta[0])), max(best.n_iter, 1)
         converged, cut_short = best.converged, best.cut_short

@@ -25,7 +25,7 @@ from skpref.gp.sparse.fit import (
     resumed_parameters,
     with_shorter_scales,
 )
-from skpref.gp.sparse.search import NOISE_BOUNDS, ObjectiveValue, SparseParameters, SparseSearch, length_scales
+from skpref.gp.sparse.search import ObjectiveValue, SparseParameters, SparseSearch, length_scales
 from skpref.inference import svi
 from skpref.inference.adam import Adam
 from skpref.inference.basis import InducingBasis, full_passes_fit
@@ -498,7 +498,7 @@ class _AdamTuner:
             self.adam = Adam(gradient.shape, self.config.learning_rate)
         steps = np.split(self.adam.step(gradient), np.cumsum([part.size for part in parts])[:-1])
         if isinstance(likelihood, Gaussian) and steps[1].size:
-            noise = np.clip(float(np.exp(steps[1][0])) / likelihood.precision, *NOISE_BOUNDS)
+            noise = np.clip(float(np.exp(steps[1][0])) / likelihood.precision, *sparse.noise_bounds)
             self.likelihood = likelihood = Gaussian(1.0 / float(noise))
         self.basis = _moved(parameters, steps[0], steps[2])
         return replace(problem, terms={"f": InducingTerm(self.basis, self.data.X)}, likelihood=likelihood)

@@ -423,7 +423,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             self._store(fit_collapsed(rows, self._prior_kernel(), config, rng, start), scale)
         else:
             if start is not None and start.search == "skip":
-                scale = TargetScale(self.y_mean_, self.y_scale_)  # the posterior to resume at is in these units
+                # The posterior to resume at is in these units.
+                scale = scale._replace(mean=self.y_mean_, deviation=self.y_scale_)
             self._learn_general(targets, scale, rng, start)
         self._sums = None
         self._rows_until_search: int = self._rows[1].shape[0]
@@ -444,7 +445,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             start = WarmStart(end.kernel, Gaussian(1.0 / end.noise), end.points, search="skip")
         exposure = data.weight if data.offset is None else data.weight * np.exp(data.offset)
         mean = float(data.weight @ data.y) / float(exposure.sum())
-        likelihood = initial_likelihood(self.likelihood, config.noise, mean)
+        likelihood = initial_likelihood(self.likelihood, config.noise, mean, rounding=config.rounding)
         inference = "auto" if self.inference == "collapsed" else inference_name(self.inference)
         general = self._general_config(config, inference, iteration_callback(self), kernel_priors(likelihood))
         result = fit_general(data, likelihood, self._prior_kernel(), general, rng, start)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from skpref.gp.sparse.evidence import GaussianRows
 
 __all__ = [
-    "NOISE_BOUNDS",
     "Objective",
     "ObjectiveValue",
     "SparseConfig",
@@ -36,7 +35,7 @@ __all__ = [
     "length_scales",
 ]
 
-NOISE_BOUNDS: Final = (1e-7, 1e2)  # bounds of the noise variance, in variances of the targets
+_NOISE_BOUNDS: Final = (1e-7, 1e2)  # bounds of the noise variance, in variances of the targets
 # Prior of a learnt noise variance next to the default kernel, log p = -_LITTLE_NOISE / noise, up to a constant. Without
 # it few rows are often interpolated: one data set of 100 rows had intervals a twenty-fifth as wide as its errors.
 _LITTLE_NOISE: Final = 1e-3  # noise variance, in variances of the targets
@@ -62,6 +61,12 @@ class SparseConfig:
     smoothness: float = 1.5  # nu of the default kernel, a Matern kernel; infinite: the squared exponential
     linear_rows: int = 0  # number of rows up to which the default kernel has a linear part
     most_inducing: int = 0  # number of inducing points where `n_inducing` lose much; 0: there they are moved
+    rounding: float = 0.0  # variance of the error of rounding, in variances of the targets
+
+    @property
+    def noise_bounds(self) -> tuple[float, float]:
+        """Bounds of a noise variance that is learnt, in variances of the targets."""
+        return max(_NOISE_BOUNDS[0], self.rounding), _NOISE_BOUNDS[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +129,7 @@ class _PackedObjective:
     start: SparseParameters
     priors: Priors  # of the kernel's theta
     fixed_noise: bool
+    noise_bounds: tuple[float, float]
     point_scale: Array | None  # (d,): unit of the points' coordinates; None: points stay
     on_value: Callable[[float], object] | None
     trace: list[float] = field(default_factory=list)
@@ -143,7 +149,7 @@ class _PackedObjective:
         """Limits of the vector, shape (n, 2)."""
         parts = [np.reshape(self.start.kernel.bounds, (-1, 2))]
         if not self.fixed_noise:
-            parts.append(np.log([NOISE_BOUNDS]))
+            parts.append(np.log([self.noise_bounds]))
         if self.point_scale is not None:
             parts.append(np.tile([-np.inf, np.inf], (self.start.points.size, 1)))
         return np.concatenate(parts)
@@ -203,7 +209,8 @@ class SparseSearch:
         start, config = self.parameters, self.config
         point_scale = length_scales(start) if move_points else None
         priors, fixed_noise = self.priors(start.kernel.theta.size), config.noise is not None
-        packed = _PackedObjective(objective, start, priors, fixed_noise, point_scale, config.on_value)
+        limits = config.noise_bounds
+        packed = _PackedObjective(objective, start, priors, fixed_noise, limits, point_scale, config.on_value)
         if not packed.theta.size:
             return
         best = hyper.maximise(

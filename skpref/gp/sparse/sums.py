@@ -28,6 +28,7 @@ from skpref.gp.sparse.targets import (
     kernel_priors,
     noise_of,
     noise_variance,
+    rounding_step,
     standardised,
 )
 from skpref.inference.shards import summed
@@ -139,7 +140,7 @@ class SummedRegressor(SparseGP):
             )
         size, collapses = self._max_points(n_distinct, streams=streams), self._collapses()
         most = EXACT_ROWS if collapses and not streams and n_distinct <= _MANY_ROWS else 0
-        return self._sparse_config(size, None if noise is None else noise**2, self.tol, most)
+        return self._sparse_config(size, None if noise is None else noise**2, self.tol, most, scale.rounding)
 
     def _update_posterior(self, new_rows: tuple[Features, Array, Array], sums: Moments | None) -> Self:
         """Update noise and posterior by new rows and the sums over earlier ones; kernel and points stay."""
@@ -161,7 +162,7 @@ class SummedRegressor(SparseGP):
         self.kernel_, self.inducing_points_ = result.parameters.kernel, result.parameters.points
         self.likelihood_ = Gaussian(1.0 / result.parameters.noise)
         self.noise_ = float(np.sqrt(result.parameters.noise)) * scale.deviation
-        self.y_mean_, self.y_scale_ = scale
+        self.y_mean_, self.y_scale_ = scale.mean, scale.deviation
         self.posterior_ = result.latent
         self.n_samples_seen_ = result.moments.weight
         jacobian = self.n_samples_seen_ * float(np.log(scale.deviation))
@@ -178,7 +179,7 @@ class SummedRegressor(SparseGP):
         self.likelihood_, self.posterior_ = result.end.likelihood, result.latent
         noise = noise_of(self.likelihood_)
         self.noise_ = None if noise is None else noise * scale.deviation
-        self.y_mean_, self.y_scale_ = scale
+        self.y_mean_, self.y_scale_ = scale.mean, scale.deviation
         self.n_samples_seen_ = weight
         jacobian = weight * float(np.log(scale.deviation))
         self.lower_bounds_ = [value - jacobian for value in result.bounds]
@@ -207,7 +208,8 @@ class SummedRegressor(SparseGP):
         totals, sample = self._totals_and_sample(rows, np.sort(rng.choice(n, SAMPLE_ROWS, replace=False)))
         scale = totals.scale if self._is_standardised() else TargetScale(0.0, 1.0)
         fit = self._fit_gaussian if self._collapses() else self._fit_passes
-        fit(rows, distinct_targets(*sample), totals, scale, rng)
+        targets = distinct_targets(*sample)
+        fit(rows, targets, totals, scale._replace(step=rounding_step(targets.y)), rng)
         self._rows, self._rows_until_search = None, n
         self._warm_key = digest(self._settings())
 
@@ -260,7 +262,7 @@ class SummedRegressor(SparseGP):
 
         data = Observations(sample.X[sample.row], standardised(sample, scale), sample.weight)
         config = self._config(scale, rows.n_rows)
-        likelihood = initial_likelihood(self.likelihood, config.noise, totals.mean)
+        likelihood = initial_likelihood(self.likelihood, config.noise, totals.mean, rounding=config.rounding)
         general = self._general_config(config, "vb", iteration_callback(self), kernel_priors(likelihood))
         result = fit_by_sums(data, likelihood, self._prior_kernel(), general, rng, collect)
         self._store_general(result, scale, totals.weight)

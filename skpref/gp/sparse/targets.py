@@ -42,6 +42,12 @@ class TargetScale(NamedTuple):
 
     mean: float
     deviation: float
+    step: float = 0.0  # by which targets are rounded
+
+    @property
+    def rounding(self) -> float:
+        """Variance of the error of rounding, in variances of the targets: noise below it cannot be told from it."""
+        return (self.step / self.deviation) ** 2 / 12.0
 
     @classmethod
     def from_moments(cls, mean: float, deviation: float, largest: float) -> TargetScale:
@@ -88,7 +94,14 @@ def target_scale(targets: DistinctTargets) -> TargetScale:
     y, share = targets.y / largest, targets.weight / targets.weight.sum()
     mean = float(share @ y)
     deviation = float(np.sqrt(share @ (y - mean) ** 2))
-    return TargetScale.from_moments(mean * largest, deviation * largest, largest)
+    scale = TargetScale.from_moments(mean * largest, deviation * largest, largest)
+    return scale._replace(step=rounding_step(y) * largest)
+
+
+def rounding_step(y: Array) -> float:
+    """Return the least difference of numbers that repeat, which are therefore rounded; 0 for others and for few."""
+    values = np.unique(y)
+    return float(np.diff(values).min()) if _NUMBERS <= values.size < y.size else 0.0
 
 
 def standardised(targets: DistinctTargets, scale: TargetScale) -> Array:
@@ -167,14 +180,16 @@ def scale_by_exposure(y: Array, weight: Array, exposure: Array, likelihood: str 
     return y, weight, np.log(exposure)
 
 
-def initial_likelihood(likelihood: str | Likelihood, noise: float | None, mean: float) -> Likelihood:
-    """Return the likelihood at its initial parameters, given the mean target."""
+def initial_likelihood(
+    likelihood: str | Likelihood, noise: float | None, mean: float, *, rounding: float = 0.0
+) -> Likelihood:
+    """Return the likelihood at its initial parameters, given the mean target and the variance of rounding."""
     if isinstance(likelihood, Likelihood):
         return likelihood
     if likelihood == "gaussian":
         return Gaussian(1.0 / (_INITIAL_NOISE if noise is None else noise))
     if likelihood == "student-t":
-        return StudentT(float(np.sqrt(_INITIAL_NOISE)))
+        return StudentT(float(np.sqrt(_INITIAL_NOISE)), least=max(StudentT.least, float(np.sqrt(rounding))))
     return (Poisson if likelihood == "poisson" else NegativeBinomial)(max(mean, _MIN_RATE))
 
 

@@ -101,6 +101,7 @@ def test_far_out_all_is_finite():
         lambda: NegativeBinomial(dispersion=0.0),
         lambda: StudentT(scale=-1.0),
         lambda: StudentT(df=np.nan),
+        lambda: StudentT(least=0.0),
     ],
 )
 def test_parameters_must_be_positive(call):
@@ -116,6 +117,7 @@ def test_a_scale_is_learnt_where_projections_are_certain():
         assert weight @ StudentT(factor * best.scale).log_prob(y, 0.0) < top
     # A perfect fit has the smallest scale, not 0.
     assert StudentT(3.0).learnt(y, y, np.zeros(60), weight).scale == 1e-6
+    assert StudentT(3.0, least=0.25).learnt(y, y, np.zeros(60), weight).scale == 0.25
 
 
 def test_means_that_no_float_holds_are_capped_in_silence():

@@ -36,9 +36,33 @@ def test_the_unit_is_the_weighted_deviation(unit):
 
 @pytest.mark.parametrize(("y", "deviation"), [([3.0, 3.0], 1.0), ([0.0, 0.0], 1.0), ([5e20, 5e20], 5e8)])
 def test_equal_targets_have_the_unit_1_or_what_exceeds_rounding(y, deviation):
-    assert target_scale(made(y)) == pytest.approx((y[0], deviation))
+    assert target_scale(made(y)) == pytest.approx((y[0], deviation, 0.0))
     largest = max(y)  # in files there is no other, and it may be 0
     assert module.TargetScale.from_moments(y[0], 0.0, largest).deviation == pytest.approx(deviation)
+
+
+def test_numbers_that_repeat_are_rounded():
+    rng = np.random.default_rng(0)
+    numbers = rng.uniform(0.0, 30.0, 200)
+    rounded = target_scale(made(0.5 * np.round(numbers / 0.5) + 7.0))
+    assert rounded.step == pytest.approx(0.5)
+    assert rounded.rounding == pytest.approx(0.25 / 12.0 / rounded.deviation**2)
+    assert target_scale(made(1e200 * np.round(numbers))).step == pytest.approx(1e200)
+    for exact in (numbers, np.arange(100.0), np.round(numbers / 3.0)):  # no repeats, on a grid, and few levels
+        assert target_scale(made(exact)).step == 0.0
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student-t"])
+def test_noise_is_not_below_rounding(likelihood):
+    # Rows that repeat with equal targets: without a limit the density at them grows as the noise vanishes.
+    rng = np.random.default_rng(1)
+    X = np.repeat(rng.standard_normal((40, 1)), 5, axis=0)
+    y = np.round(10.0 * np.sin(X[:, 0]) + 3.0 * X[:, 0])
+    X[::5] += 1e-9  # other rows, equal targets
+    model = SVGPRegressor(likelihood=likelihood, random_state=0).fit(X, y)
+    assert model.noise_ >= 0.999 / np.sqrt(12.0)
+    _, sd = model.predict(X, return_std=True)
+    assert np.all(sd > 0.28)
 
 
 def test_targets_far_from_the_first_ones_are_refused():
