@@ -78,6 +78,12 @@ def warp(X: Features) -> kernels.Warped | None:
     return kernels.Warped(kernels.Identity(), columns, np.array(knots), np.array(levels)) if columns else None
 
 
+def warped_rows(X: Features, kernel: Kernel) -> Features:
+    """Return the rows as a kernel warps them, if a part of it does."""
+    part = next((part for part in kernel.get_params().values() if isinstance(part, kernels.Warped)), None)
+    return X if part is None else part.map_rows(X)
+
+
 def linear(scale: Array, variance: float) -> Kernel:
     """Return a linear kernel of total `variance`, one weight variance per feature; `scale` has its unit, shape (d,)."""
     if scale.min() < 1.0 / _LARGEST:

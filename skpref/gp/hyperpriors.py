@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from skpref.gp.default_kernels import SHARED_LOG_SCALE, feature_scales
+from skpref.gp.default_kernels import SHARED_LOG_SCALE, feature_scales, warped_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
 
@@ -40,7 +42,7 @@ class CauchyPrior(NamedTuple):
 
 
 Priors: TypeAlias = "tuple[NormalPrior | CauchyPrior, ...]"
-PriorsOfSize: TypeAlias = "Callable[[int], Priors]"  # of a kernel with so many hyper-parameters
+PriorsOfKernel: TypeAlias = "Callable[[Kernel], Priors]"  # of a default kernel's theta
 
 
 def log_density(priors: Iterable[NormalPrior | CauchyPrior], theta: Array) -> tuple[float, Array]:
@@ -59,29 +61,32 @@ def log_density(priors: Iterable[NormalPrior | CauchyPrior], theta: Array) -> tu
     return float(value), gradient
 
 
-def classifier_priors(X: Features, size: int) -> tuple[NormalPrior, ...]:
+def classifier_priors(X: Features, kernel: Kernel) -> tuple[NormalPrior, ...]:
     """Return the priors of a variance times a kernel with one length-scale per feature, and of a linear part's.
 
-    There is a linear part if theta has more than 1 + d entries; `size` is how many.
+    There is a linear part if theta has more than 1 + d entries.
     """
-    scales = length_scale_priors(_means(X), size, first=1)
+    size = kernel.theta.size
+    scales = length_scale_priors(_means(X, kernel), size, first=1)
     alone = size == 1 + X.shape[1]
     return *((NormalPrior(one_hot(size, 0), *_VARIANCE),) if alone else _variance_priors(size)), *scales
 
 
-def count_priors(X: Features, size: int) -> tuple[NormalPrior, ...]:
+def count_priors(X: Features, kernel: Kernel) -> tuple[NormalPrior, ...]:
     """Return the priors of a variance of log rates times a kernel with one length-scale per feature."""
-    return NormalPrior(one_hot(size, 0), *_RATE_VARIANCE), *length_scale_priors(_means(X), size, first=1)
+    size = kernel.theta.size
+    return NormalPrior(one_hot(size, 0), *_RATE_VARIANCE), *length_scale_priors(_means(X, kernel), size, first=1)
 
 
-def regression_priors(X: Features, size: int) -> Priors:
+def regression_priors(X: Features, kernel: Kernel) -> Priors:
     """Return the priors of a variance times a kernel with one length-scale per feature, and of a linear part's."""
-    shared, *single = length_scale_priors(_means(X), size, first=1)
+    size = kernel.theta.size
+    shared, *single = length_scale_priors(_means(X, kernel), size, first=1)
     scales = (CauchyPrior(weights, mean, _SINGLE_WIDTH) for weights, mean, _ in single)
     return *(() if size == 1 + X.shape[1] else _variance_priors(size)), shared, *scales
 
 
-def no_priors(size: int) -> Priors:  # noqa: ARG001 - the signature of the others
+def no_priors(kernel: Kernel) -> Priors:  # noqa: ARG001 - the signature of the others
     """Return no priors."""
     return ()
 
@@ -104,9 +109,9 @@ def length_scale_priors(mean: Array, size: int, *, first: int = 0) -> tuple[Norm
     return NormalPrior(average, shared, SHARED_SD), *single
 
 
-def _means(X: Features) -> Array:
+def _means(X: Features, kernel: Kernel) -> Array:
     """Return the prior means of the log length-scales of the features, shape (d,)."""
-    return mean_log_scales(feature_scales(X))
+    return mean_log_scales(feature_scales(warped_rows(X, kernel)))
 
 
 def mean_log_scales(scale: Array) -> Array:

@@ -22,9 +22,9 @@ __all__ = ["Warped"]
 class Warped(InnerKernelBase):
     """Kernel on warped columns: k(x, z) = kernel(w(x), w(z)), w(x) = (x + r(x)) / 2.
 
-    r is piecewise linear and constant beyond its ends. The default kernel of many classes has ranks there: of a skewed
-    feature, whose few large values are far from all others, the many small ones are told apart as well, and large
-    ones are still ordered beyond the training rows.
+    r is piecewise linear and constant beyond its ends. The default kernels of `SVGPRegressor` and `SVGPClassifier` have
+    ranks there: of a skewed feature, whose few large values are far from all others, the many small ones are told apart
+    as well, and large ones are still ordered beyond the training rows.
 
     Parameters
     ----------

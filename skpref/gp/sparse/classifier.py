@@ -86,9 +86,9 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         (nu = 5/2) with one length-scale per feature (ARD), which start at the standard deviations of the features, so
         features need no scaling. Weak priors keep length-scales similar and the amplitude finite. For two classes, or
         one against the others, of at most 500 different rows, a `Linear` kernel about the mean is added: few rows
-        hardly tell a smooth function from a linear one. For more classes, a second such Matern kernel is added of
-        features with more than 10 values halfway to their ranks, see `Warped`: where features are skewed it is the
-        better one. If they have heavy tails and there are two classes, put a `QuantileTransformer` in front.
+        hardly tell a smooth function from a linear one. Features with more than 10 values may enter halfway to their
+        ranks, see `Warped`, so that skewed ones need no transformation: for two classes where the evidence is larger;
+        for more classes the kernel is the mean of both.
     likelihood : {"probit", "logit"}, default="probit"
         Probability of one of two classes given f. Predictive probabilities of "probit" have a closed form. The softmax
         model does not use it.

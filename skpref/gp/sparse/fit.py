@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from skpref import inducing, kernels
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
-from skpref.gp.default_kernels import deviations, linear, stationary
+from skpref.gp.default_kernels import deviations, linear, stationary, warp
 from skpref.gp.hyperpriors import no_priors, regression_priors
 from skpref.gp.posterior import SparseLatent
 from skpref.gp.sparse.evidence import bound, moments
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
-    from skpref.gp.hyperpriors import PriorsOfSize
+    from skpref.gp.hyperpriors import PriorsOfKernel
     from skpref.gp.posterior import WarmStart
     from skpref.gp.sparse.evidence import GaussianRows
     from skpref.inference.collapsed import Collapsed, Moments
@@ -79,6 +79,7 @@ _FINAL_ITERATIONS: Final = 10  # iterations of the search on all rows, which beg
 # Families of the default kernel
 _SMOOTHNESS: Final = (1.5, np.inf)  # smoothness of its Matern kernel: the evidence chooses
 _LINEAR_ODDS: Final = 1.0  # nats against a linear part: where it is wrong it predicts badly far from the data
+_WARPED_ODDS: Final = 1.0  # nats against features halfway to their ranks
 _LINEAR_START: Final = 10.0  # its first variance: a search that begins at 1 missed a line in 21 features of 47 rows
 # Where searches start
 _KERNEL_VARIANCE: Final = (1e-4, 1e4)  # bounds of the default kernel's variance, in variances of the targets
@@ -151,7 +152,7 @@ def _search_subset(
     kernel: Kernel | None,
     config: SparseConfig,
     rng: np.random.Generator,
-    priors: PriorsOfSize = no_priors,
+    priors: PriorsOfKernel = no_priors,
 ) -> tuple[SparseSearch, SparseParameters]:
     """Stage 1: hyper-parameters by the exact evidence of a subset of the rows, which stand as inducing points.
 
@@ -159,14 +160,19 @@ def _search_subset(
     """
     subset = sample.sample(SUBSET_ROWS, rng)
     objective = evidence_objective(subset)
-    configs = [replace(config, smoothness=nu) for nu in _SMOOTHNESS] if kernel is None else [config]
-    runs = []
-    for each in configs:
-        start = _initial_hyperparameters(kernel, subset.X, each)
-        search = SparseSearch(config, start, priors=priors)
+
+    def run(family: SparseConfig) -> tuple[SparseSearch, SparseParameters]:
+        start = _initial_hyperparameters(kernel, subset.X, family)
+        search = SparseSearch(family, start, priors=priors)
         search.ascend(objective)
-        runs.append((search, start))
-    search, start = max(runs, key=lambda run: run[0].height)
+        return search, start
+
+    families = [replace(config, smoothness=nu) for nu in _SMOOTHNESS] if kernel is None else [config]
+    search, start = max(map(run, families), key=lambda run: run[0].height)
+    if kernel is None and (warped := warp(sample.X)) is not None:
+        other = run(replace(search.config, warped=warped))
+        if other[0].height > search.height + _WARPED_ODDS:
+            search, start = other
     # From length-scales far from those of the data a search ends where the function explains the noise, or nothing.
     usual = start if kernel is None else with_usual_scales(start)
     others = usual, with_shorter_scales(usual)
@@ -175,7 +181,7 @@ def _search_subset(
         return search, start
     end = search.parameters
     both = _with_linear_part(end.kernel, subset.X, _LINEAR_START)
-    linear = SparseSearch(config, replace(end, kernel=both), priors=priors)
+    linear = SparseSearch(search.config, replace(end, kernel=both), priors=priors)
     linear.ascend(objective)
     if linear.height <= search.height + _LINEAR_ODDS:
         return search, start
@@ -269,13 +275,15 @@ def _initial_kernel(kernel: Kernel | None, X: Features, config: SparseConfig) ->
     if kernel is not None:
         return clone(kernel)
     with np.errstate(over="ignore", invalid="ignore"):
-        scale = deviations(X)
-        default = stationary(config.smoothness, scale)
+        default = stationary(config.smoothness, deviations(X if config.warped is None else config.warped.map_rows(X)))
         finite = bool(np.all(np.isfinite(default.theta)) and np.all(np.isfinite(default.bounds)))
     if not finite:
         msg = "X holds numbers whose squares overflow or underflow: scale the features, e.g. by StandardScaler."
         raise DataError(msg)
-    default = ConstantKernel(1.0, _KERNEL_VARIANCE) * default.clone_with_theta(default.theta - 0.5)
+    default = default.clone_with_theta(default.theta - 0.5)
+    if config.warped is not None:
+        default = clone(config.warped).set_params(kernel=default)
+    default = ConstantKernel(1.0, _KERNEL_VARIANCE) * default
     return default if X.shape[0] > config.linear_rows else _with_linear_part(default, X, 1.0)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from skpref import kernels
 from skpref._math.threads import limit_blas_threads
 from skpref.data.tables import unique_rows
+from skpref.gp.default_kernels import warp
 from skpref.gp.hyperpriors import log_density, no_priors
 from skpref.gp.posterior import SparseLatent, WarmStart
 from skpref.gp.sparse.fit import (
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
     from skpref._events import Iteration
     from skpref._typing import Array, Features, IntArray
-    from skpref.gp.hyperpriors import Priors
+    from skpref.gp.hyperpriors import Priors, PriorsOfKernel
     from skpref.gp.sparse.search import SparseConfig
     from skpref.inference.exact import ExactPosterior
     from skpref.inference.sites import Sites
@@ -139,7 +140,7 @@ class GeneralConfig:
     inference: str  # "vb": full passes, "svi": mini-batches, "auto": full passes while their rows fit in memory
     schedule: svi.Schedule  # iterations, tolerance, mini-batches
     learning_rate: float  # step of Adam
-    priors: Callable[[Features, int], Priors]  # of the default kernel's theta, for these features and its length
+    priors: Callable[[Features, Kernel], Priors]  # of the default kernel's theta, for these features
     search_rows: int = SAMPLE_ROWS  # rows that a search looks at
 
 
@@ -312,12 +313,13 @@ def _learn(
     sample = data.sample(config.search_rows, rng)
     priors = partial(config.priors, distinct) if kernel is None else no_priors
     starts = [parameters]
+    if kernel is None and start is None and (warped := warp(distinct)) is not None:
+        starts.append(initial_parameters(distinct, None, replace(sparse, warped=warped), rng))
     exact = _has_exact_evidence(data, likelihood, parameters, sparse)
     state = None if exact else state  # points are chosen anew
-    held = priors(parameters.kernel.theta.size)
-    first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=held)
+    first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state)
     if exact:
-        search = _search_exactly(data, likelihood, SparseSearch(sparse, parameters, priors=priors), rng)
+        search = _search_exactly(data, likelihood, SparseSearch(sparse, parameters, priors=priors), starts[1:], rng)
         search.parameters = _with_points(search.parameters, distinct, sparse, rng)
         if _needs_more_points(search.parameters, first_objective):
             most = replace(sparse, n_inducing=sparse.most_inducing)
@@ -326,7 +328,7 @@ def _learn(
         starts = [search.parameters]
     elif kernel is None and start is None and data.n <= COLD_START_ROWS:
         starts.append(with_shorter_scales(parameters))
-    search, objective = _search(first_objective, starts, sparse)
+    search, objective = _search(first_objective, starts, sparse, priors)
     if not exact:
         _move_points(search, objective, distinct)
     return search, objective.likelihood, objective.state
@@ -350,14 +352,18 @@ def _has_exact_evidence(
 
 
 def _search_exactly(
-    data: Observations, likelihood: Likelihood, search: SparseSearch, rng: np.random.Generator
+    data: Observations,
+    likelihood: Likelihood,
+    search: SparseSearch,
+    others: list[SparseParameters],
+    rng: np.random.Generator,
 ) -> SparseSearch:
-    """Search by the exact evidence of few rows from two starts, and of more from the better one."""
+    """Search by the exact evidence of few rows from several starts, and of more from the best one."""
     few, more = data.simple_sample(SUBSET_ROWS, rng), data.simple_sample(EXACT_ROWS, rng)
     objective = _ExactEvidence(few, likelihood)
     shorter = with_shorter_scales(search.parameters)
     search.ascend(objective, tol=EXACT_TOL * search.config.tol)
-    search.compare([shorter], objective)
+    search.compare([shorter, *others], objective)
     search = SparseSearch(search.config, search.parameters, scale=search.scale, priors=search.priors)
     search.ascend(_ExactEvidence(more, likelihood), tol=EXACT_TOL * search.config.tol)
     return search
@@ -378,11 +384,14 @@ def _needs_more_points(parameters: SparseParameters, objective: _OptimalBound) -
 
 
 def _search(
-    objective: _OptimalBound, starts: list[SparseParameters], config: SparseConfig
+    objective: _OptimalBound,
+    starts: list[SparseParameters],
+    config: SparseConfig,
+    priors: PriorsOfKernel = no_priors,
 ) -> tuple[SparseSearch, _OptimalBound]:
     """Search from every start; return the search of the highest bound, with the objective and its last posterior."""
     # Few rows can have several optima: on ``ionosphere`` (34 features) they are .01 nats per row apart.
-    runs = [(SparseSearch(config, start), replace(objective)) for start in starts]
+    runs = [(SparseSearch(config, start), replace(objective, priors=priors(start.kernel))) for start in starts]
     for search, own_objective in runs:
         search.ascend(own_objective)
     return max(runs, key=lambda run: run[0].height)

@@ -83,7 +83,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     kernel : Kernel, default=None
         Covariance of f, in variances of the targets: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude
         times a Matern kernel of smoothness 3/2 with one length-scale per feature (ARD). With Gaussian noise the
-        evidence may choose a squared exponential instead, and add a linear part. Length-scales start at the standard
+        evidence may choose a squared exponential instead, and add a linear part. Skewed features may enter halfway to
+        their ranks, see `Warped`, where that has the larger evidence. Length-scales start at the standard
         deviations of the features, so features need no scaling. Weak priors keep most of them similar, learnt noise
         from vanishing, and log rates of counts from varying without limit. A `WhiteKernel` that is added says again
         what the noise says: it is left out where Gaussian noise is learnt.

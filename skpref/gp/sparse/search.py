@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
-    from skpref.gp.hyperpriors import Priors, PriorsOfSize
+    from skpref.gp.hyperpriors import Priors, PriorsOfKernel
     from skpref.gp.sparse.evidence import GaussianRows
 
 __all__ = [
@@ -61,6 +61,7 @@ class SparseConfig:
     smoothness: float = 1.5  # nu of the default kernel, a Matern kernel; infinite: the squared exponential
     linear_rows: int = 0  # number of rows up to which the default kernel has a linear part
     most_inducing: int = 0  # number of inducing points where `n_inducing` lose much; 0: there they are moved
+    warped: kernels.Warped | None = None  # how the default kernel warps the features
     rounding: float = 0.0  # variance of the error of rounding, in variances of the targets
 
     @property
@@ -195,7 +196,7 @@ class SparseSearch:
     converged: bool = True  # whether all searches met their tolerance
     cut_short: bool = False  # whether one of them did not, and more iterations may help
     scale: Array | None = None  # (n_theta,): unit of every hyper-parameter, learnt by the search before
-    priors: PriorsOfSize = no_priors  # of the kernel's theta: their log density is added to every objective
+    priors: PriorsOfKernel = no_priors  # of the kernel's theta: their log density is added to every objective
 
     def ascend(
         self,
@@ -208,7 +209,7 @@ class SparseSearch:
         """Search from here; `max_iter` is a planned length, at which to end is no failure."""
         start, config = self.parameters, self.config
         point_scale = length_scales(start) if move_points else None
-        priors, fixed_noise = self.priors(start.kernel.theta.size), config.noise is not None
+        priors, fixed_noise = self.priors(start.kernel), config.noise is not None
         limits = config.noise_bounds
         packed = _PackedObjective(objective, start, priors, fixed_noise, limits, point_scale, config.on_value)
         if not packed.theta.size:

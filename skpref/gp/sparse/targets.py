@@ -18,6 +18,8 @@ from skpref.likelihoods import Gaussian, Likelihood, NegativeBinomial, Poisson, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sklearn.gaussian_process.kernels import Kernel
+
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.hyperpriors import Priors
     from skpref.gp.posterior import SparseLatent
@@ -193,7 +195,7 @@ def initial_likelihood(
     return (Poisson if likelihood == "poisson" else NegativeBinomial)(max(mean, _MIN_RATE))
 
 
-def kernel_priors(likelihood: Likelihood) -> Callable[[Features, int], Priors]:
+def kernel_priors(likelihood: Likelihood) -> Callable[[Features, Kernel], Priors]:
     """Return the priors of the default kernel."""
     return count_priors if isinstance(likelihood, Poisson | NegativeBinomial) else regression_priors
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import cauchy
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skpref import SVGPClassifier, SVGPRegressor
+from skpref.gp.default_kernels import warp
 from skpref.gp.hyperpriors import (
     CauchyPrior,
     NormalPrior,
@@ -19,6 +20,13 @@ from skpref.gp.hyperpriors import (
 )
 from skpref.gp.sparse import fit as sparse_fit
 from skpref.gp.sparse import targets
+from skpref.kernels import Linear
+
+
+def kernel_of(d, *, linear=False):
+    """Return an amplitude times a kernel of d length-scales, with or without a linear part of one variance."""
+    smooth = ConstantKernel(1.0) * RBF(np.ones(d))
+    return smooth + ConstantKernel(1.0) * Linear(1.0, "fixed") if linear else smooth
 
 
 def test_the_density_is_a_product_of_normal_ones():
@@ -34,12 +42,22 @@ def test_the_density_is_a_product_of_normal_ones():
 
 def test_priors_follow_the_scales_of_the_features():
     X = np.random.default_rng(0).normal(size=(50, 3))
-    unit, scaled = classifier_priors(X, 4), classifier_priors(X * [1.0, 10.0, 0.1], 4)
+    unit, scaled = classifier_priors(X, kernel_of(3)), classifier_priors(X * [1.0, 10.0, 0.1], kernel_of(3))
     theta = np.array([0.3, 1.0, 1.2, 0.9])
     moved = theta + np.append(0.0, np.log([1.0, 10.0, 0.1]))
     assert log_density(scaled, moved)[0] == pytest.approx(log_density(unit, theta)[0])
     peak = log_density(unit, np.append(1.0, [prior.mean for prior in unit[1:2]] * 3))[0]
     assert log_density(unit, np.append(4.0, np.full(3, 8.0)))[0] < peak - 5.0
+
+
+def test_priors_of_warped_features_have_their_scales():
+    X = np.exp(2.0 * np.random.default_rng(0).normal(size=(200, 2)))
+    warped = warp(X)
+    inner = kernel_of(2)
+    theta = np.array([0.3, 1.0, 1.2])
+    got = log_density(regression_priors(X, inner.k1 * warped.set_params(kernel=inner.k2)), theta)[0]
+    assert got == pytest.approx(log_density(regression_priors(warped.map_rows(X), inner), theta)[0])
+    assert got != pytest.approx(log_density(regression_priors(X, inner), theta)[0])
 
 
 def test_many_noise_features_do_not_run_to_the_ends_of_their_ranges():
@@ -61,9 +79,10 @@ def test_priors_of_an_amplitude_and_length_scales_by_hand():
     theta = np.array([0.2, 1.0, 3.0, 0.0, 2.0])
     off = theta[1:] - centre
     wanted = ((theta[0] - 1.0) / 1.5) ** 2 + off.mean() ** 2 + np.sum(((off - off.mean()) / 0.5) ** 2)
-    assert log_density(classifier_priors(X, 5), theta)[0] == pytest.approx(-0.5 * wanted)
+    assert log_density(classifier_priors(X, kernel_of(4)), theta)[0] == pytest.approx(-0.5 * wanted)
+    beside = kernel_of(4, linear=True)
     wanted += ((theta[0] + 1.0) / 2.0) ** 2 - ((theta[0] - 1.0) / 1.5) ** 2 + (0.7 / 1.5) ** 2  # with a linear part
-    assert log_density(classifier_priors(X, 6), np.append(theta, 0.7))[0] == pytest.approx(-0.5 * wanted)
+    assert log_density(classifier_priors(X, beside), np.append(theta, 0.7))[0] == pytest.approx(-0.5 * wanted)
     first = length_scale_priors(mean_log_scales(X.std(axis=0)), 4)
     wanted = off.mean() ** 2 + np.sum(((off - off.mean()) / 0.5) ** 2)
     assert log_density(first, theta[1:])[0] == pytest.approx(-0.5 * wanted)
@@ -83,15 +102,18 @@ def test_a_cauchy_prior_has_its_density_and_gradient():
 
 def test_priors_of_a_regression_leave_the_amplitude_alone_and_forgive_one_long_scale():
     X = np.random.default_rng(1).normal(size=(30, 4))
-    priors = regression_priors(X, 5)
+    alone, both = kernel_of(4), kernel_of(4, linear=True)
+    priors = regression_priors(X, alone)
     centre = np.append(0.0, 0.5 + np.log(2.0 * X.std(axis=0)))
     assert log_density(priors, centre)[0] == pytest.approx(0.0)
     assert log_density(priors, np.add(centre, [5.0, 0.0, 0.0, 0.0, 0.0]))[0] == pytest.approx(0.0)
     one_long = log_density(priors, np.add(centre, [0.0, 0.0, 0.0, 0.0, 3.0]))[0]
     off = np.array([-0.75, -0.75, -0.75, 2.25])
     assert one_long == pytest.approx(-0.5 * 0.75**2 - np.log1p((off / 0.3) ** 2).sum())
-    assert log_density(classifier_priors(X, 5), np.add(centre, [1.0, 0.0, 0.0, 0.0, 3.0]))[0] < one_long - 3.0
-    beside = log_density(regression_priors(X, 6), np.append(np.add(centre, [0.5, 0.0, 0.0, 0.0, 0.0]), 0.7))[0]
+    assert (
+        log_density(classifier_priors(X, kernel_of(4)), np.add(centre, [1.0, 0.0, 0.0, 0.0, 3.0]))[0] < one_long - 3.0
+    )
+    beside = log_density(regression_priors(X, both), np.append(np.add(centre, [0.5, 0.0, 0.0, 0.0, 0.0]), 0.7))[0]
     assert beside == pytest.approx(-0.5 * (1.5 / 2.0) ** 2 - 0.5 * (0.7 / 1.5) ** 2)
 
 
@@ -99,7 +121,7 @@ def test_priors_of_log_rates_differ_from_those_of_log_odds_in_the_variance_alone
     X = np.random.default_rng(1).normal(size=(30, 4))
     theta = np.append(0.0, 0.5 + np.log(2.0 * X.std(axis=0)))
     moved = np.add(theta, [1.7, 0.0, 0.4, 0.0, -0.9])
-    gap = [log_density(priors(X, 5), moved)[0] for priors in (count_priors, classifier_priors)]
+    gap = [log_density(priors(X, kernel_of(4)), moved)[0] for priors in (count_priors, classifier_priors)]
     assert gap[0] - gap[1] == pytest.approx(-0.5 * 1.7**2 + 0.5 * (0.7 / 1.5) ** 2)
 
 
@@ -135,9 +157,9 @@ def test_few_rows_of_many_features_do_not_make_narrow_intervals():
 def test_regressors_of_all_likelihoods_have_the_priors_and_given_kernels_have_none(monkeypatch, likelihood):
     seen = []
 
-    def priors(X, size):
+    def priors(X, kernel):
         seen.append(X.shape[1])
-        return regression_priors(X, size)
+        return regression_priors(X, kernel)
 
     for module, name in ((sparse_fit, "regression_priors"), (targets, "regression_priors"), (targets, "count_priors")):
         monkeypatch.setattr(module, name, priors)

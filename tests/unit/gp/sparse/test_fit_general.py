@@ -500,10 +500,14 @@ def test_the_search_of_the_highest_bound_wins(monkeypatch):
             self.height = {1.0: -3.0, 2.0: -2.0, 3.0: -np.inf}[self.start]
 
     monkeypatch.setattr(sparse_general, "SparseSearch", Search)
+
+    class Start(float):
+        kernel = None
+
     objective = sparse_general._OptimalBound(None, None, 1)
-    search, best = sparse_general._search(objective, [1.0, 2.0, 3.0], None)
+    search, best = sparse_general._search(objective, [Start(1.0), Start(2.0), Start(3.0)], None)
     assert (search.start, best.lost, objective.lost) == (2.0, 2.0, 0.0)
-    search, best = sparse_general._search(objective, [3.0], None)
+    search, best = sparse_general._search(objective, [Start(3.0)], None)
     assert search.start == best.lost == 3.0
 
 
