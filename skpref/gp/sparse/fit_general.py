@@ -326,7 +326,8 @@ def _learn(
             search.parameters = _with_points(search.parameters, distinct, most, rng)
             return search, likelihood, None
         starts = [search.parameters]
-    elif kernel is None and start is None and data.n <= COLD_START_ROWS:
+    # Shorter length-scales are for few rows, whose bound has several optima; the third search is slow with many.
+    elif kernel is None and start is None and data.n <= (SUBSET_ROWS if len(starts) > 1 else COLD_START_ROWS):
         starts.append(with_shorter_scales(parameters))
     search, objective = _search(first_objective, starts, sparse, priors)
     if not exact:

@@ -207,11 +207,7 @@ class SparseSearch:
         tol: float | None = None,
     ) -> None:
         """Search from here; `max_iter` is a planned length, at which to end is no failure."""
-        start, config = self.parameters, self.config
-        point_scale = length_scales(start) if move_points else None
-        priors, fixed_noise = self.priors(start.kernel), config.noise is not None
-        limits = config.noise_bounds
-        packed = _PackedObjective(objective, start, priors, fixed_noise, limits, point_scale, config.on_value)
+        packed, config = self._packed(objective, move_points=move_points), self.config
         if not packed.theta.size:
             return
         best = hyper.maximise(
@@ -231,6 +227,21 @@ class SparseSearch:
             self.converged, self.cut_short = self.converged and best.converged, self.cut_short or best.cut_short
         self.trace += packed.trace
         self.n_iter = max(self.n_iter, best.n_iter)
+
+    def value(self, objective: Objective) -> float:
+        """Return another objective, with the priors, at the end of the search."""
+        packed = self._packed(objective)
+        packed(packed.theta)
+        return packed.trace[-1]
+
+    def _packed(self, objective: Objective, *, move_points: bool = False) -> _PackedObjective:
+        """Return an objective as a function of one vector, from here."""
+        start, config = self.parameters, self.config
+        point_scale = length_scales(start) if move_points else None
+        priors, fixed_noise = self.priors(start.kernel), config.noise is not None
+        return _PackedObjective(
+            objective, start, priors, fixed_noise, config.noise_bounds, point_scale, config.on_value
+        )
 
     def compare(self, starts: list[SparseParameters], objective: Objective) -> None:
         """Search from other starts too; the highest objective wins."""

@@ -54,6 +54,9 @@ class Recorder:
         if self.end_noise is not None:
             self.parameters = SparseParameters(self.start.kernel, self.end_noise, self.start.points)
 
+    def value(self, _objective):
+        return self.height
+
     def compare(self, others, _objective):
         self.others += others
 
