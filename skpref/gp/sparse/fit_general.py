@@ -25,6 +25,7 @@ from skpref.gp.sparse.fit import (
     may_move_points,
     resumed_parameters,
     with_shorter_scales,
+    with_warped_features,
 )
 from skpref.gp.sparse.search import ObjectiveValue, SparseParameters, SparseSearch, length_scales
 from skpref.inference import svi
@@ -313,8 +314,8 @@ def _learn(
     sample = data.sample(config.search_rows, rng)
     priors = partial(config.priors, distinct) if kernel is None else no_priors
     starts = [parameters]
-    if kernel is None and start is None and (warped := warp(distinct)) is not None:
-        starts.append(initial_parameters(distinct, None, replace(sparse, warped=warped), rng))
+    if kernel is None and start is None and (features := warp(distinct)) is not None:
+        starts.append(with_warped_features(parameters, features))
     exact = _has_exact_evidence(data, likelihood, parameters, sparse)
     state = None if exact else state  # points are chosen anew
     first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state)

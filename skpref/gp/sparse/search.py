@@ -61,7 +61,6 @@ class SparseConfig:
     smoothness: float = 1.5  # nu of the default kernel, a Matern kernel; infinite: the squared exponential
     linear_rows: int = 0  # number of rows up to which the default kernel has a linear part
     most_inducing: int = 0  # number of inducing points where `n_inducing` lose much; 0: there they are moved
-    warped: kernels.Warped | None = None  # how the default kernel warps the features
     rounding: float = 0.0  # variance of the error of rounding, in variances of the targets
 
     @property
