@@ -38,6 +38,7 @@ __all__ = [
     "accept_collections",
     "as_source",
     "become_unfitted",
+    "bring_rows",
     "feature_columns",
     "is_collection",
     "is_elsewhere",
@@ -48,6 +49,7 @@ __all__ = [
     "target_column",
 ]
 
+_MOST_STORED = 5_000_000  # rows that are brought into memory
 _Method = TypeVar("_Method", bound="Callable[..., Any]")
 
 
@@ -194,6 +196,16 @@ def feature_columns(source: Source, *others: str) -> tuple[SourceRows, list[str]
     if not rows.n_rows:
         raise DataError(NO_ROWS.format("X", "rows"))
     return rows, names
+
+
+def bring_rows(rows: SourceRows, what: str) -> tuple[Any, Any, Any]:
+    """Return all rows, targets and weights for what needs them in memory, unless there are too many."""
+    if rows.n_rows > _MOST_STORED:
+        raise DataError(
+            f"X has {rows.n_rows} rows; {what} of files or a cluster are brought into memory, at most {_MOST_STORED}: "
+            "fit to a part of the rows"
+        )
+    return rows.everything()
 
 
 def target_column(source: Source) -> str | None:

@@ -17,6 +17,7 @@ from skpref.data import Comparisons
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.gp.capabilities import Capabilities, check_unchanged
 from skpref.gp.crowd.consensus import MOST_ITEMS
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
 from skpref.gp.crowd.fit_hierarchy import (
@@ -62,6 +63,14 @@ if TYPE_CHECKING:
     from skpref.settings import Settings
 
 _DEFAULT_FACTORS = 20  # default of n_factors: no warning when users are fewer
+
+
+_GROUPS = Capabilities(
+    "models with groups or time",
+    {"inference": ("auto", "ep", "laplace"), "optimizer": ("auto", None), "consensus": (True,)},
+    "fit without these, such as one model to the rows of each group",
+)
+_TIMES = Capabilities("models with time", {"warm_start": (False,)}, "fit without time")
 
 
 class CrowdBase(NamesGroups, TaskClassifier):
@@ -129,23 +138,14 @@ class CrowdBase(NamesGroups, TaskClassifier):
         if fitted["consensus"] and self._items.features is not None and not self._crowd_config().part_worths:
             fitted["item_effects"] = "offset" in scales
         for name, value in fitted.items():
-            if getattr(self, name) != value:
-                msg = f"{name} is {getattr(self, name)!r}, but the fitted model has {name}={value!r}; "
-                raise DataError(f"{msg}partial_fit cannot change it. Set it back, or call fit with all comparisons.")
-        if not self._same_covariates():
-            raise DataError(
-                "covariates differ from the first call; partial_fit cannot change them. Set them back, or call fit "
-                "with all comparisons."
-            )
+            check_unchanged(name, getattr(self, name), value)
+        self._refuse_other_covariates()
         self._refuse_other_groups()
         for entities in (self._items, self._users):
             name = entities.parameter
-            if (getattr(self, name) is None) != (entities.features is None):
-                states = ("None", "fitted with") if entities.features is not None else ("given", "fitted without")
-                msg = f"features of {name} are {states[0]}, but the model was {states[1]} them; "
-                raise DataError(
-                    f"{msg}partial_fit cannot change it. Set {name} back, or call fit with all comparisons."
-                )
+            check_unchanged(
+                f"whether {name} have features", getattr(self, name) is not None, entities.features is not None
+            )
 
     def _warm_start(self, changed: BoolArray | None = None) -> WarmStart | HierarchyWarmStart:
         """Return the start of the next fit; `changed` are the users with new answers, by position."""
@@ -165,7 +165,9 @@ class CrowdBase(NamesGroups, TaskClassifier):
     def _is_hierarchical(self, n_items: int) -> bool:
         """Tell whether users have posteriors of their own, with correlations, instead of a factorised one."""
         if self.groups or self.time is not None:
-            self._refuse_with_groups()
+            _GROUPS.check(vars(self))
+            if self.time is not None:
+                _TIMES.check(vars(self))
             return True
         if self.inference != "auto":
             return self.inference in {"ep", "laplace"}
@@ -174,23 +176,6 @@ class CrowdBase(NamesGroups, TaskClassifier):
     def _keeps_kernels(self) -> bool:
         """Tell whether no optimizer changes the hyperparameters of all kernels."""
         return self.optimizer in {"auto", None}
-
-    def _refuse_with_groups(self) -> None:
-        """Refuse parameters that models with groups, such as steps in time, do not have."""
-        name_of = "groups" if self.groups else "time"
-        faults = {
-            f"inference={self.inference!r}": self.inference not in {"auto", "ep", "laplace"},
-            f"optimizer={self.optimizer!r}": not self._keeps_kernels(),
-            "consensus=False": not self.consensus,
-            "warm_start=True": self.time is not None and self.warm_start,
-        }
-        for name, is_set in faults.items():
-            if is_set:
-                raise DataError(
-                    f"{name_of}={getattr(self, name_of)!r} cannot be combined with {name}: it is for inference='ep' or "
-                    "'laplace', consensus=True, optimizer='auto' and without a warm start. Change the parameter, leave "
-                    f"out {name_of}, or fit one model to the rows of each group."
-                )
 
     def _learn(
         self,

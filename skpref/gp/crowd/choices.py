@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref.data.comparisons import append_comparisons
-from skpref.exceptions import DataError
+from skpref.gp.capabilities import Capabilities
 from skpref.gp.crowd.base import mark_seen
 from skpref.gp.crowd.leaderboards import CrowdLeaderboards
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.entities import Entities
+from skpref.gp.pairwise.tasks import TASKS
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
@@ -27,21 +28,23 @@ if TYPE_CHECKING:
 _SHOWN_OFTEN, _MOST_EFFECTS, _MOST_WORK = 30, 200, 1e9
 
 
+_ALWAYS = {"inference": ("auto", "ep"), "optimizer": ("auto", None), "consensus": (True,)}
+_TASKS = replace(TASKS, takes={**TASKS.takes, **_ALWAYS})
+_PART_WORTHS = Capabilities(
+    "part-worths, which are the same in all groups and at all times",
+    {"groups": (None,), "time": (None,)},
+    "pass a kernel, or leave out the features of the items",
+)
+
+
 class CrowdChoices(CrowdLeaderboards):
     """Fits to tasks, each answered by one person, of several people."""
 
     def _refuse_parameters_of_comparisons(self) -> None:
         """Refuse parameters that models of tasks do not have."""
-        faults: dict[str, Any] = {} if self.consensus else {"consensus": False}
-        faults |= {} if self.inference in {"auto", "ep"} else {"inference": self.inference}
-        faults |= {} if self._keeps_kernels() else {"optimizer": self.optimizer}
-        name = "groups" if self.groups else "time"
-        if getattr(self, name) and self._has_part_worths():
-            raise DataError(
-                f"{name}={getattr(self, name)!r} is for utilities of items, and part-worths are the same in all groups "
-                f"and at all times: pass a kernel, or leave out the features of the items or {name}"
-            )
-        self._refuse_with_tasks(**faults)
+        _TASKS.check(vars(self))
+        if self._has_part_worths():
+            _PART_WORTHS.check({"groups": self.groups or None, "time": self.time})
 
     def _crowd_config(self) -> CrowdConfig:
         config = super()._crowd_config()

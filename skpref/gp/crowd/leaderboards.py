@@ -15,6 +15,7 @@ from skpref.data.ids import shorten, single_id
 from skpref.data.records import frame_or_record
 from skpref.data.times import as_grid, as_time, refuse_other_kind, to_dates
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.gp.capabilities import check_unchanged
 from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, refuse_unknown_users
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import UNSEEN_USER
@@ -337,8 +338,7 @@ class CrowdLeaderboards(CrowdBase):
 
     def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
         """Refuse times that are missing, dates in the place of numbers, and numbers in the place of dates."""
-        if (rows.time is None) != (self._comparisons.time is None):
-            raise DataError("time has changed since fit; set it back, or call fit with all comparisons")
+        check_unchanged("whether there is time", rows.time is not None, self._comparisons.time is not None)
         if rows.time is not None:
             refuse_other_kind(self.time, now=rows.is_dated, then=self._is_dated)
 

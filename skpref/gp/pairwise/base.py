@@ -40,6 +40,7 @@ from skpref.data.labels import (
 )
 from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
+from skpref.gp.capabilities import check_unchanged
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.pairwise.columns import ReadsColumns
 from skpref.gp.pairwise.effects import LearnsEffects
@@ -243,11 +244,8 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
 
     def _grades(self, y: Any, *, reset: bool = False) -> Any:
         """Return labels from 0 to 1 of grades, and store or check these; other labels stay as they are."""
-        if not reset and self._has_grades == are_classes(self.classes_):
-            raise DataError(
-                "whether the likelihood has grades differs from the first call; partial_fit cannot change it. Set it "
-                "back, or call fit with all comparisons."
-            )
+        if not reset:
+            check_unchanged("whether likelihood has grades", self._has_grades, not are_classes(self.classes_))
         if not self._has_grades:
             return y
         if self._has_margins:

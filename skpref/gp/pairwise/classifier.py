@@ -426,7 +426,7 @@ class GPPLClassifier(MovingClassifier):
                 )
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
-            self._refuse_other_model("partial_fit")
+            self._refuse_other_model()
             old = self._kept_comparisons("partial_fit")
             old = old.renumbered(self._items.seen, self._items.vocabulary.size)
             if self._has_tasks:

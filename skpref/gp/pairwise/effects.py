@@ -15,6 +15,7 @@ from skpref.data.ids import shorten
 from skpref.data.records import ColumnRecord, frame_or_record
 from skpref.data.shards import ComparisonCounts
 from skpref.exceptions import DataError
+from skpref.gp.capabilities import check_unchanged
 from skpref.likelihoods.ties import left_without_ties
 
 if TYPE_CHECKING:
@@ -131,14 +132,9 @@ class LearnsEffects:
                 setattr(self, name, values)
         self.covariate_names_ = np.array(self._effect_names, dtype=str)
 
-    def _same_covariates(self) -> bool:
-        """Tell whether the parameters name the covariates of the fit."""
-        return bool(self.covariate_names_.tolist() == self._effect_names)
-
     def _refuse_other_covariates(self) -> None:
-        """Refuse predictions by a model of other covariates than the parameters name."""
-        if not self._same_covariates():
-            raise DataError("covariates have changed since fit; set them back, or fit again")
+        """Refuse other covariates than those of the fit."""
+        check_unchanged("covariates", self._effect_names, self.covariate_names_.tolist())
 
     def _with_covariates(self, rows: PairRows) -> PairRows:
         """Return rows to learn from; ids without covariates have zeros."""
@@ -148,7 +144,8 @@ class LearnsEffects:
 
     def _check_effects(self, comparisons: Any) -> None:
         """Raise DataError unless parameters, posterior and comparisons have the same covariates."""
-        require(self._same_covariates(), self, "covariate_names_", "must be the names of the covariates")
+        same = self.covariate_names_.tolist() == self._effect_names
+        require(same, self, "covariate_names_", "must be the names of the covariates")
         n = self.covariate_names_.size
         require(self._shared.covariate_scale.size == n, self, "posterior_", "must have the effects of covariates")
         held = getattr(comparisons, "covariates", None)

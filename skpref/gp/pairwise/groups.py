@@ -15,6 +15,7 @@ from skpref.data.comparisons import from_labels
 from skpref.data.ids import shorten, single_id
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
+from skpref.gp.capabilities import check_unchanged
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.fit import root_mean_square
 from skpref.inference.chain_groups import LEFT_OUT
@@ -179,12 +180,8 @@ class NamesGroups:
     def _refuse_other_groups(self) -> None:
         """Refuse other columns of groups and of context than the fit had."""
         columns = () if self._columns is None else self._columns.roles.context
-        if [*columns] != [*getattr(self, "_numbers", ())]:
-            then = f"context differs from that of the fit, which had {[*getattr(self, '_numbers', ())] or 'none'}"
-            raise DataError(f"{then}; set it back, or call fit with all comparisons")
-        if self._group_columns != [*self._groups]:
-            then = f"groups differs from that of the fit, which had {[*self._groups] or 'none'}"
-            raise DataError(f"{then}; set it back, or call fit with all comparisons")
+        check_unchanged("context", [*columns], [*getattr(self, "_numbers", ())])
+        check_unchanged("groups", self._group_columns, [*self._groups])
 
     def _refuse_unknown_group(self, kind: int, group: Any, advice: str) -> None:
         """Raise the error of a group that the fit has not seen."""

@@ -20,11 +20,11 @@ from skpref._warn import warn
 from skpref.data import Vocabulary, as_ids, unique_rows
 from skpref.data.columns import read_ids
 from skpref.data.comparisons import from_labels
-from skpref.data.ids import shorten
 from skpref.data.tables import canonical, stack
 from skpref.data.tasks import rankings_of_scores
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
+from skpref.gp.capabilities import Capabilities
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.base import (
     SHARED_CONSTRAINTS,
@@ -51,6 +51,13 @@ if TYPE_CHECKING:
     from skpref.settings import LBFGS, SVI, Fixed, Gamma, Inducing
 
 
+_RANKINGS = Capabilities(
+    "rankings, likelihood='plackett-luce'",
+    {"comparisons": (None,), "inference": ("auto", "vb")},
+    "use likelihood='logit', which is the same for pairs",
+)
+
+
 class GPPLRegressor(RegressorMixin, ScoredGroups):
     """Learning to rank by a Gaussian process: utilities of items from scores, grades, ranks or comparisons.
 
@@ -66,7 +73,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
         third answer (which only `GPPLClassifier` can observe). "davidson": the logit with other ties. "plackett-luce":
         the scores of a group are one ranking, without pairs: a choice of the best row, of the best of the rest, and so
-        on. It is for scores of at most 50 rows in a group, in memory, by ``inference="auto"`` or "vb".
+        on. It is for scores of at most 50 rows in a group, by ``inference="auto"`` or "vb".
     inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
         "vb": variational Bayes with full passes. "svi": with mini-batches, see `SVI`. "laplace": a Gaussian at the
         mode. "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of
@@ -247,7 +254,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         ValueError
             If the input is not finite, refers to rows that do not exist or compares nothing, or if both or neither of
             `y` and `comparisons` are given. With "plackett-luce": if a group has more than 50 rows or different
-            weights, or if `comparisons`, files, Dask or another `inference` are given.
+            weights, or if `comparisons` or another `inference` are given.
 
         Warns
         -----
@@ -264,7 +271,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     def _fit_rows(self, X: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
         """Fit to rows in memory."""
         if self._ranks_groups:
-            self._refuse_with_rankings(comparisons)
+            _RANKINGS.check(vars(self) | {"comparisons": comparisons})
         features, y = check_rows(self, X, y, comparisons)
         first, item = unique_rows(features)
         if self._ranks_groups:
@@ -287,20 +294,6 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             n_scores = np.bincount(item, read_weights(sample_weight, item.size), first.size)[seen]
             data = self._weigh(data, n_scores.astype(np.float64))
         self._set_attributes(self._infer(data, self._config(offsets=False, order=False)))
-
-    def _refuse_with_rankings(self, comparisons: Any) -> None:
-        """Refuse what rankings of groups do not have."""
-        name = shorten(self.likelihood)
-        if comparisons is not None:
-            raise DataError(
-                f"comparisons are pairs, and likelihood={name} is for rankings: pass y and qid, or use "
-                "likelihood='logit', which is the same for pairs"
-            )
-        if self.inference not in ("auto", "vb"):
-            raise DataError(
-                f"inference={shorten(self.inference)} is for pairs, and likelihood={name} for rankings: use "
-                "inference='auto' or 'vb'"
-            )
 
     def _weigh(self, data: PairData, n_scores: Array) -> PairData:
         """Return the comparisons of scores, weighted by their worth (`worth_of`)."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
-from skpref._sources import become_unfitted, feature_columns, refuse_parameters
+from skpref._sources import become_unfitted, bring_rows, feature_columns
 from skpref._validation import validate_data
 from skpref.data import Comparisons, unique_rows
 from skpref.data.comparisons import from_scores
@@ -217,10 +217,9 @@ class ScoredGroups(PairwiseGP):
     def _fit_source(self, source: Source, comparisons: Any, qid: Any) -> None:
         """Fit to rows in whole groups: points and kernel by a sample, the posterior by sums over all comparisons."""
         _check_columns(source, comparisons, qid)
-        self._check_sums_suffice()
         source_rows, names = feature_columns(source, qid)
-        if source_rows.n_rows <= _ALL_ROWS:
-            X, y, weight = source_rows.everything()
+        if source_rows.n_rows <= _ALL_ROWS or not self._sums_suffice:
+            X, y, weight = bring_rows(source_rows, "fits by mini-batches or with learnt likelihoods")
             self._fit_rows(X.drop(columns=qid), y, None, X[qid].to_numpy(), weight)
             return
         assert not isinstance(names, int)  # noqa: S101 - groups are a column
@@ -248,15 +247,11 @@ class ScoredGroups(PairwiseGP):
     def _fit_rows(self, X: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
         """Fit to rows in memory."""
 
-    def _check_sums_suffice(self) -> None:
-        """Refuse models that need all comparisons in one place."""
-        refuse_parameters(
-            {
-                f"inference={self.inference!r}": self.inference not in {"auto", "vb", "laplace"},
-                f"likelihood={self.likelihood!r}": self._ranks_groups or as_likelihood(self.likelihood).has_parameters,
-            },
-            "in full passes, by inference='vb' or 'laplace' and likelihood='probit' or 'logit'",
-        )
+    @property
+    def _sums_suffice(self) -> bool:
+        """Whether a fit takes sums over comparisons; all other fits are to rows in memory."""
+        learns = self._ranks_groups or as_likelihood(self.likelihood).has_parameters
+        return self.inference in {"auto", "vb", "laplace"} and not learns
 
 
 def _check_columns(source: Source, comparisons: Any, qid: Any) -> None:

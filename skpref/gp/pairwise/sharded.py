@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components as components_of
 
-from skpref._sources import refuse_parameters, set_features
+from skpref._sources import set_features
 from skpref.data import Comparisons
 from skpref.data.columns import NO_ROWS
 from skpref.data.comparisons import concatenated
@@ -187,10 +187,6 @@ class ReadsSources:
     _sides: ClassVar[tuple[str, ...]]
 
     @abstractmethod
-    def _check_model(self) -> None:
-        """Refuse parameters that need all comparisons in one place."""
-
-    @abstractmethod
     def _shard_options(self) -> ShardOptions:
         """Return how the comparisons of a shard are read and merged."""
 
@@ -200,7 +196,6 @@ class ReadsSources:
 
     def _fit_source(self, source: Source) -> None:
         """Fit to comparisons that are not in memory."""
-        self._check_model()
         roles = roles_of(self, source)
         names: list[str] | int = source.width
         if source.names is not None:
@@ -224,21 +219,13 @@ class ShardedClassifier(ReadsSources, TaskClassifier):
 
     time: Any
 
-    def _check_model(self) -> None:
-        """Refuse parameters that need all comparisons in one place."""
-        refuse_parameters(
-            {
-                f"inference={self.inference!r}": str(self.inference) not in _FULL_PASSES,
-            },
-            'in full passes by inference="vb" or "laplace"',
-        )
-
     def _needs_all(self, summaries: list[ShardSummary]) -> bool:
         """Tell whether a fit needs all comparisons in one place."""
         has_covariates = self.covariates is not None and len(self.covariates) > 0
         labels = [label for summary in summaries for label in summary.labels]
         learns_ties = self.likelihood == "auto" and are_with_ties(np.unique(labels))
-        return has_covariates or self.time is not None or learns_ties or as_likelihood(self.likelihood).has_parameters
+        learns = learns_ties or as_likelihood(self.likelihood).has_parameters
+        return has_covariates or self.time is not None or learns or self.inference not in _FULL_PASSES
 
     @abstractmethod
     def _fit_comparisons(self, items: Entities, comparisons: Comparisons, *, is_dated: bool) -> None:

@@ -158,7 +158,10 @@ def test_part_worths_have_covariates_beside_them():
         ({"covariates": {"price": ["price_1", "price_2"]}}, "a column for each of the 6 positions.*got 2 columns"),
         ({"covariates": {"price": [*PRICES["price"][:3], "price_1"]}}, "names a column twice"),
         ({"covariates": {"price": [*PRICES["price"][:3], "prices_4"]}}, "there is no column 'prices_4'"),
-        ({"covariates": PRICES, "left": "shown_1"}, "left='shown_1' is for comparisons of two items"),
+        (
+            {"covariates": PRICES, "left": "shown_1"},
+            "left='shown_1' is not for tasks.*: use left=None",
+        ),
         ({"covariates": PRICES, "weight": "price_1"}, "."),
     ],
 )

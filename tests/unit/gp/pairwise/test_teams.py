@@ -184,7 +184,7 @@ def test_odd_teams_are_refused(fitted):
         GPPLClassifier(left=["home"], right=["away"]).fit(text, [1])
     with pytest.raises(DataError, match="needs utilities that move"):
         model.rank(at=1)
-    with pytest.raises(DataError, match="needs time="):
+    with pytest.raises(DataError, match="is not for models without time"):
         GPPLClassifier(**SIDES, dynamics="drift").fit(frame, y)
     with pytest.raises(DataError, match="groups, context or team differs"):
         clone_of(model).set_params(team="mean").partial_fit(frame, y)
@@ -296,7 +296,7 @@ def test_other_groups_and_teams_than_those_of_fit_are_refused(fitted):
         model.set_params(groups=None).rank(groups={"surface": "clay"})
     games, won = doubles(n=40)
     other = GPPLClassifier(left="a", right="c", groups=["where"]).fit(games, won).set_params(**SIDES)
-    with pytest.raises(DataError, match="left and right must be lists"):
+    with pytest.raises(DataError, match="whether left and right are teams differs from that of the fit"):
         other.partial_fit(games, won)
 
 
