@@ -186,7 +186,7 @@ def test_odd_teams_are_refused(fitted):
         model.rank(at=1)
     with pytest.raises(DataError, match="is not for models without time"):
         GPPLClassifier(**SIDES, dynamics="drift").fit(frame, y)
-    with pytest.raises(DataError, match="groups, context or team differs"):
+    with pytest.raises(DataError, match="team differs from that of the fit"):
         clone_of(model).set_params(team="mean").partial_fit(frame, y)
 
 
