@@ -18,22 +18,21 @@ from skpref.data.ids import shorten, single_id
 from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.capabilities import Capabilities, check_unchanged
-from skpref.gp.crowd.consensus import MOST_ITEMS
+from skpref.gp.crowd.consensus import MAX_WEIGHT, MOST_ITEMS
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
 from skpref.gp.crowd.fit_hierarchy import (
-    MAX_WEIGHT,
     HierarchicalFit,
     HierarchyWarmStart,
     Regularisation,
     fit_crowd_hierarchy,
 )
 from skpref.gp.crowd.groups import PARTS, variances
+from skpref.gp.crowd.hierarchy import are_few
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.crowd.timeline import Timeline
-from skpref.gp.crowd.update_hierarchy import are_few
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities, describe_unknown
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, connected_components

@@ -32,9 +32,8 @@ from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities, Items
 from skpref.gp.pairwise.base import OF_CLASSIFIERS, SHARED_CONSTRAINTS, probability_positive
-from skpref.gp.pairwise.columns import has_columns, read_id_columns
+from skpref.gp.pairwise.columns import has_columns, read_id_columns, warn_never_left, warn_unlabelled
 from skpref.gp.pairwise.fit import NAMED_KERNELS
-from skpref.gp.pairwise.sides import warn_never_left, warn_unlabelled
 from skpref.likelihoods import Likelihood
 from skpref.settings import CHECKPOINT_CONSTRAINTS, SVI, FactorPrior
 

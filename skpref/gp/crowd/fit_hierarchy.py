@@ -20,18 +20,32 @@ from skpref import inducing
 from skpref._checks import check_positive
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
 from skpref.exceptions import DataError
-from skpref.gp.crowd.consensus import MOST_ITEMS, choose_timeline, design_of, take_fewer_steps
-from skpref.gp.crowd.cumulants import correction_of_scale
+from skpref.gp.crowd.consensus import MAX_WEIGHT, check_data, choose_timeline, design_of, take_fewer_steps
 from skpref.gp.crowd.groups import GroupPosterior, prior_scales
-from skpref.gp.crowd.held_out import N_FOLDS, draw_users, folds_of, log_likelihood, some_users
-from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, hold_still, start_state
-from skpref.gp.crowd.low_rank import choose_factors, tastes_with_factors
+from skpref.gp.crowd.held_out import (
+    N_FOLDS,
+    choose_factors,
+    draw_users,
+    folds_of,
+    log_likelihood,
+    some_users,
+    tastes_with_factors,
+)
+from skpref.gp.crowd.hierarchy import (
+    Hierarchy,
+    HierarchyFit,
+    HierarchyState,
+    fit_hierarchy,
+    hold_still,
+    is_update,
+    start_state,
+    update_hierarchy,
+)
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import AtS, Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.shape import CHOICE_TOL, Shape, attribute_variances, choose_shape, fit_to_choose
-from skpref.gp.crowd.spread import fits_beside, log_evidence_of_weights, mixed_half
-from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
+from skpref.gp.crowd.spread import correction_of_scale, fits_beside, log_evidence_of_weights, mixed_half
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.pairwise.fit import (
@@ -61,7 +75,6 @@ if TYPE_CHECKING:
 
 # Items from which factors are compared with the candidates, and from which there are no other candidates.
 _SEVERAL_ITEMS, _MANY_ITEMS = 120, 500
-MAX_WEIGHT = 1e9  # weight of an answer: beyond, rounding loses the other answers
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
 # that scale; and the penalty of the trace. From close to that to few strong directions. A scale of 4 is for answers
 # almost without noise, scales of .1 and .3 leave little but the strong directions. Chosen on simulations of 8 to 50
@@ -163,7 +176,7 @@ def fit_crowd_hierarchy(
     """Choose kernels, shape and penalty of the personal covariance, and infer the posterior."""
     c = data.comparisons
     assert c.user is not None  # noqa: S101 - type narrowing
-    _check_data(data, config)
+    check_data(data, config)
     c = c.take(order_by_user(c))
     with_order = partial(Places.from_comparisons, order=config.pair.order, timeline=data.timeline)
     places = with_order(c) if data.shards is None else data.shards.places
@@ -234,25 +247,6 @@ def fit_crowd_hierarchy(
         fit.converged,
         fit.state.thresholds,
     )
-
-
-def _check_data(data: CrowdData, config: CrowdConfig) -> None:
-    """Refuse more coordinates than a covariance can have, and weights that rounding does not bear."""
-    c, n, what = data.comparisons, data.comparisons.n_items, "compared items"
-    if config.part_worths and data.items is not None:
-        n, what = data.items.shape[1], "features of items"
-    if n > MOST_ITEMS:
-        advice = "Use inference='vb'" if c.stage is None else "Use fewer"
-        raise DataError(
-            f"inference={config.pair.inference!r} learns a covariance of all {what} and takes at most {MOST_ITEMS} "
-            f"{what}; got {n}. {advice}."
-        )
-    if float(c.weight.max(initial=0.0)) > MAX_WEIGHT:
-        advice = "Divide the weights" + (", or use inference='vb'." if c.stage is None else ".")
-        raise DataError(
-            f"sample_weight: the answers of a user about a pair weigh up to {c.weight.max():.3g} together; "
-            f"inference={config.pair.inference!r} takes at most {MAX_WEIGHT:.0e}. {advice}"
-        )
 
 
 def _cold_start(

@@ -21,8 +21,7 @@ from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import describe_unknown, holds_features
 from skpref.gp.pairwise.over_time import UtilityCurves
-from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items, whole_numbers
-from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
+from skpref.gp.pairwise.ranking import Ranking, WinMatrix, rank_draws, rank_items, whole_numbers, win_matrix
 from skpref.likelihoods.ties import share_of_left
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import numpy as np
 
 from skpref.data.comparisons import concatenated
 from skpref.data.shards import ShardOptions, check_classes, without_repeats
-from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE, MAX_WEIGHT
+from skpref.gp.crowd.consensus import MAX_WEIGHT
+from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE
 from skpref.gp.crowd.market import CrowdMarket
 from skpref.gp.crowd.model import CrowdData
 from skpref.gp.crowd.places import Places

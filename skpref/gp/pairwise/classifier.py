@@ -29,12 +29,11 @@ from skpref.gp.pairwise.base import (
     probability_positive,
     utility_moments,
 )
-from skpref.gp.pairwise.columns import refuse_two_weights
+from skpref.gp.pairwise.columns import refuse_two_weights, warn_never_left, warn_of_sides, warn_unlabelled
 from skpref.gp.pairwise.fit import NAMED_KERNELS, PairConfig, PairData
 from skpref.gp.pairwise.moving import MovingClassifier
 from skpref.gp.pairwise.over_time import DYNAMICS
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
-from skpref.gp.pairwise.sides import warn_never_left, warn_of_sides, warn_unlabelled
 from skpref.likelihoods import Likelihood
 from skpref.settings import CHECKPOINT_CONSTRAINTS
 

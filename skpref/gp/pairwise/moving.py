@@ -24,10 +24,10 @@ from skpref.gp.pairwise.base import as_likelihood, draw_utilities
 from skpref.gp.pairwise.groups import NamesGroups
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
+from skpref.gp.pairwise.ranking import WinMatrix, predicted_wins, win_matrix
 from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.gp.pairwise.tasks import TASKS
 from skpref.gp.pairwise.thresholds import predict_answers
-from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
 from skpref.likelihoods.ties import share_of_left
 
 if TYPE_CHECKING:

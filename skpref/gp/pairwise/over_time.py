@@ -26,7 +26,7 @@ from skpref.gp.pairwise.fit import (
     start_kernel,
 )
 from skpref.gp.pairwise.moving_posterior import AGES, FeaturePosterior, MovingPosterior
-from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
+from skpref.gp.pairwise.posterior import item_slots, join_equal, weighted_rows
 from skpref.gp.pairwise.thresholds import TiesOfGroups
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock

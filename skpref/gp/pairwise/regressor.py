@@ -37,8 +37,7 @@ from skpref.gp.pairwise.base import (
 )
 from skpref.gp.pairwise.fit import PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items
-from skpref.gp.pairwise.scored_groups import ScoredGroups
-from skpref.gp.pairwise.scores import weigh_pairs_of_scores
+from skpref.gp.pairwise.scored_groups import ScoredGroups, weigh_pairs_of_scores
 from skpref.gp.relevance import prior_relevance
 from skpref.metrics import concordance
 

@@ -16,7 +16,7 @@ FIXED = in_files.FIXED | {"tol": 0.1}  # few passes: rounds cost 30 ms each
 @pytest.fixture
 def _sampled(monkeypatch):
     monkeypatch.setattr(scored_groups, "_ALL_ROWS", 40)
-    monkeypatch.setattr("skpref.gp.pairwise.scores._MAX_ROUNDS", 2)
+    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._MAX_ROUNDS", 2)
 
 
 def lazy():

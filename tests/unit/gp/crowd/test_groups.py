@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from skpref import CrowdGPPL, GPPLClassifier, Table
 from skpref.exceptions import DataError, UnknownIdError
-from skpref.gp.crowd import fit_hierarchy, spread, update_hierarchy
+from skpref.gp.crowd import fit_hierarchy, hierarchy, spread
 from skpref.gp.crowd.places import Places
 
 N_ITEMS, CATEGORIES, N_JUDGES = 6, ["chat", "code", "maths"], 12
@@ -263,7 +263,7 @@ def test_later_answers_may_be_of_new_groups_items_and_users(data):
 
 def test_a_few_new_answers_move_the_users_who_gave_them(data, monkeypatch):
     X, y, _ = data
-    monkeypatch.setattr(update_hierarchy, "_FEW", 10)
+    monkeypatch.setattr(hierarchy, "_FEW", 10)
     later = pd.DataFrame({"judge": [0] * 8, "category": "art", "a": ["i1", "i2"] * 4, "b": ["i0", "i3"] * 4})
     model = crowd().fit(X, y)
     before, S = model.predict_proba(X)[:, 1], model.posterior_.S

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from skpref import GPPLRegressor
 from skpref.data.comparisons import from_scores
 from skpref.gp.pairwise.fit import PairConfig
-from skpref.gp.pairwise.scores import stationary_weights, worth_of
+from skpref.gp.pairwise.scored_groups import stationary_weights, worth_of
 from skpref.inference.scale import GammaScale
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern

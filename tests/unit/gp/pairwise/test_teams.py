@@ -15,7 +15,7 @@ from skpref import GPPLClassifier, Table
 from skpref.cli.main import main
 from skpref.data import Comparisons
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
-from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
+from skpref.gp.pairwise.posterior import item_slots, join_equal, weighted_rows
 from skpref.search import default_space
 from skpref.tracking import save_model
 
