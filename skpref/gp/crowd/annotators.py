@@ -232,11 +232,11 @@ def _biases(posterior: Posterior, users: Items, credibility: float) -> tuple[Arr
 
 
 # ------- how closely each user follows the consensus: rho in z = rho (m_left - m_right), m the consensus of the others
-# It has the role of Crowd-BT's reliability, with a posterior for each user. Its prior is learnt from the crowd: rho is 0
-# (answers at random), log-normal, or minus that (answers the other way round). Three things keep intervals honest. The
-# consensus is that of the other users; where they say little of the user's pairs, rho keeps its prior. Errors of the
-# consensus, which all users share, are drawn a few times. And where a user has tastes, answers go astray together, so
-# that they count for the share of their information that is not about tastes.
+# It has the role of Crowd-BT's reliability, with a posterior for each user. Its prior is learnt from the crowd: rho is
+# 0 (answers at random), log-normal, or minus that (answers the other way round). Three things keep intervals honest.
+# The consensus is that of the other users; where they say little of the user's pairs, rho keeps its prior. Errors of
+# the consensus, which all users share, are drawn a few times. And where a user has tastes, answers go astray together,
+# so that they count for the share of their information that is not about tastes.
 
 _SIZES = np.geomspace(0.1, 10.0, 20)  # values of rho; an average user has 1
 _GRID = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])

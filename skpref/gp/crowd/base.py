@@ -37,7 +37,6 @@ from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities, describe_unknown
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
-from skpref.gp.pairwise.groups import NamesGroups
 from skpref.gp.pairwise.tasks import TaskClassifier
 from skpref.gp.pairwise.thresholds import TieThresholds, predict_answers
 from skpref.gp.posterior import check_blocks
@@ -72,7 +71,7 @@ _GROUPS = Capabilities(
 _TIMES = Capabilities("models with time", {"warm_start": (False,)}, "fit without time")
 
 
-class CrowdBase(NamesGroups, TaskClassifier):
+class CrowdBase(TaskClassifier):
     """The steps of a fit."""
 
     _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS | {

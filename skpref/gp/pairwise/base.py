@@ -42,8 +42,7 @@ from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.capabilities import check_unchanged
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.pairwise.columns import ReadsColumns
-from skpref.gp.pairwise.effects import LearnsEffects
+from skpref.gp.pairwise.effects import NamesColumns
 from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit, WarmStart, fit_pairs
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.gp.posterior import check_blocks
@@ -219,7 +218,7 @@ class PairwiseGP(CallbackMixin, HasSettings, ABC):
             warn_not_converged(self, self.n_iter_)
 
 
-class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, PairwiseGP):
+class ComparisonClassifier(NamesColumns, ClassifierMixin, PairwiseGP):
     """Predictions of a model whose rows of X are comparisons, once the moments of their projections are known."""
 
     def __sklearn_tags__(self) -> Tags:

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
-from skpref._checks import require
 from skpref._validation import column_names
 from skpref._warn import warn
 from skpref.data.columns import NO_ROWS, Columns, listed, read_ids, refuse_other_roles
@@ -331,43 +329,6 @@ def has_columns(X: Any, width: int) -> bool:
         return len(X.shape) == 2 and X.shape[1] == width
     rows = isinstance(X, list | tuple) and all(isinstance(row, list | tuple | np.ndarray) for row in X)
     return rows and {len(row) for row in X} == {width}
-
-
-class ReadsColumns:
-    """An estimator whose parameters name columns of X."""
-
-    weight: Any
-    n_features_in_: int
-    _sides: ClassVar[tuple[str, ...]] = ("left", "right")  # the columns of ids, in the order of X without names
-
-    @property
-    def _columns(self) -> PairColumns | None:
-        """The columns of X that parameters name; None where X has columns of ids only."""
-        ids = {name: getattr(self, name) for name in self._sides}
-        more = (getattr(self, name, None) for name in ("groups", "time", "context"))
-        return PairColumns.from_parameters(ids, getattr(self, "covariates", None), self.weight, *more)
-
-    def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
-        """Return the columns of X; store or check their names.
-
-        After a fit of more columns, or of named ones, rows with as many as there are ids have covariates of 0.
-        """
-        columns, width = self._columns, len(self._sides)
-        has_more = columns is not None and (columns.groups or columns.widths or columns.roles.time is not None)
-        if not reset and columns is not None and not has_more and has_columns(X, width):
-            nameless = columns.are_named and column_names(X) is None
-            if nameless or self.n_features_in_ > width:
-                return columns.read_ids(X, self._sides)
-        rows = read_id_columns(X, self._sides) if columns is None else columns.read(X, weighted=weighted)
-        if reset or columns is None or not columns.are_named:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        return rows
-
-    def _check_width(self) -> None:
-        """Raise DataError unless X may have had the number of columns of the fit."""
-        width, n = len(self._sides), self.n_features_in_
-        fits = n == width if self._columns is None else n >= width
-        require(fits, self, "n_features_in_", f"must be {width}, or more where columns are named")
 
 
 # --------------------------------------- warnings of comparisons that were probably read otherwise than they were meant

@@ -21,7 +21,6 @@ from skpref.exceptions import DataError
 from skpref.gp.capabilities import Capabilities, check_unchanged
 from skpref.gp.entities import Entities, describe_unknown, holds_features, players_of
 from skpref.gp.pairwise.base import as_likelihood, draw_utilities
-from skpref.gp.pairwise.groups import NamesGroups
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
 from skpref.gp.pairwise.ranking import WinMatrix, predicted_wins, win_matrix
@@ -64,7 +63,7 @@ _MOVING = Capabilities(
 _STILL = Capabilities("models without time", {"dynamics": ("auto",)}, "name the column of times by time=")
 
 
-class MovingClassifier(NamesGroups, ShardedClassifier):
+class MovingClassifier(ShardedClassifier):
     """Fits and predictions of utilities at any time, in groups, and of teams; without a column of times nothing moves.
 
     Models of groups or teams are those over time in which nothing moves, if there is no column of times.

@@ -283,9 +283,9 @@ def _check_groups(groups: list[NDArray[Any]], qid: str) -> None:
 # ------------- comparisons that come from scores: pairs of one row share the noise of its score (docs/maths section 1)
 # k pairs of a row tell less than k independent comparisons: their outcomes share the noise of one score, so posteriors
 # that count each of them in full are far too narrow. The likelihood of a pair is therefore weighted by what it is worth
-# (a composite likelihood with an adjusted magnitude; Varin, Reid and Firth, Statistica Sinica 2011). Pairs whose outcome
-# is certain are worth nothing either way and do not count. How many are certain depends on the posterior, so a fit is
-# repeated until the weights stay.
+# (a composite likelihood with an adjusted magnitude; Varin, Reid and Firth, Statistica Sinica 2011). Pairs whose
+# outcome is certain are worth nothing either way and do not count. How many are certain depends on the posterior, so a
+# fit is repeated until the weights stay.
 
 # Comparisons that a score is worth together with the scores it is compared with. If two rows have equal noise, k pairs
 # of a row are worth 2 k / (k + 1) independent ones to first order; with 3 intervals cover what they say in simulations
