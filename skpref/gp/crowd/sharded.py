@@ -20,7 +20,7 @@ from skpref.gp.crowd.users import order_by_user
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import as_likelihood, connected_components
 from skpref.gp.pairwise.fit import root_mean_square
-from skpref.gp.pairwise.sharded import ReadsSources, is_dated, numbered
+from skpref.gp.pairwise.sharded import is_dated, numbered
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skpref.inference.shards import Shards
 
 
-class ShardedCrowd(ReadsSources, CrowdMarket):
+class ShardedCrowd(CrowdMarket):
     """Fits of `CrowdGPPL` to comparisons that are not in memory."""
 
     def _shard_options(self) -> ShardOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,19 +14,23 @@ from skpref._checks import check_arrays, check_types, require
 from skpref._estimator import check_credibility, check_memory, unchanged_on_failure, warn_constant
 from skpref._math.random import as_generator
 from skpref._warn import warn
+from skpref.data import Comparisons
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
+from skpref.data.labels import are_with_ties
 from skpref.data.records import frame_or_record, make_frame
+from skpref.data.shards import ComparisonCounts, ShardOptions, check_classes
 from skpref.data.times import as_duration, as_grid, as_time, as_times, refuse_other_kind, to_dates
 from skpref.exceptions import DataError
 from skpref.gp.capabilities import Capabilities, check_unchanged
 from skpref.gp.entities import Entities, describe_unknown, holds_features, players_of
-from skpref.gp.pairwise.base import as_likelihood, draw_utilities
+from skpref.gp.pairwise.base import as_likelihood, connected_components, draw_utilities
+from skpref.gp.pairwise.fit import HYPER_PAIRS, PairData
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
 from skpref.gp.pairwise.ranking import WinMatrix, predicted_wins, win_matrix
-from skpref.gp.pairwise.sharded import ShardedClassifier
-from skpref.gp.pairwise.tasks import TASKS
+from skpref.gp.pairwise.sharded import bring_all, is_dated, join, merge_if_few, numbered
+from skpref.gp.pairwise.tasks import TASKS, TaskClassifier
 from skpref.gp.pairwise.thresholds import predict_answers
 from skpref.likelihoods.ties import share_of_left
 
@@ -35,16 +40,17 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skpref._typing import Array, BoolArray, IdRows, IntArray, MatrixLike, RandomState
-    from skpref.data import Comparisons, IdColumn, Table
+    from skpref.data import IdColumn, Table
     from skpref.data.shards import ShardSummary
     from skpref.data.tasks import Tasks
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
-    from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit
+    from skpref.gp.pairwise.fit import PairConfig, PairFit
     from skpref.gp.pairwise.posterior import PairPosterior
     from skpref.inference.chain_groups import GroupDifferences
     from skpref.inference.shards import Shards
 
+_FULL_PASSES = "auto", "vb", "laplace"
 _MAX_FILTERED = 100.0  # weight of an answer beyond which the filter's quadrature is inaccurate
 
 
@@ -63,7 +69,7 @@ _MOVING = Capabilities(
 _STILL = Capabilities("models without time", {"dynamics": ("auto",)}, "name the column of times by time=")
 
 
-class MovingClassifier(ShardedClassifier):
+class MovingClassifier(TaskClassifier):
     """Fits and predictions of utilities at any time, in groups, and of teams; without a column of times nothing moves.
 
     Models of groups or teams are those over time in which nothing moves, if there is no column of times.
@@ -114,11 +120,55 @@ class MovingClassifier(ShardedClassifier):
         tasks = super()._read_tasks(X, reset=reset, weighted=weighted)
         return replace(tasks, time=np.zeros(len(tasks.present))) if self._stands_still else tasks
 
+    @abstractmethod
+    def _fit_comparisons(self, items: Entities, comparisons: Comparisons, *, is_dated: bool) -> None:
+        """Fit to comparisons in memory."""
+
+    def _needs_all(self, summaries: list[ShardSummary]) -> bool:
+        """Tell whether a fit needs all comparisons in one place."""
+        has_covariates = self.covariates is not None and len(self.covariates) > 0
+        labels = [label for summary in summaries for label in summary.labels]
+        learns_ties = self.likelihood == "auto" and are_with_ties(np.unique(labels))
+        learns = learns_ties or as_likelihood(self.likelihood).has_parameters
+        return has_covariates or self.time is not None or learns or self.inference not in _FULL_PASSES
+
+    def _shard_options(self) -> ShardOptions:
+        """Return how the comparisons of a shard are read and merged."""
+        return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=self._keeps_ties)
+
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
+        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
         self._set_groups(())
         self._numbers = {}
         self._forget_times()  # a fit that has some sets them
-        super()._fit_shards(shards, summaries, rows)
+        if self._needs_all(summaries):
+            items, number, _, _ = numbered(self, summaries)
+            self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
+            dated = is_dated(self.time, summaries)
+            comparisons = bring_all(shards, rows, number, items)
+            if self._columns is not None and comparisons.covariates is not None:
+                self._columns.check_sizes(comparisons.covariates)
+            self._fit_comparisons(items, comparisons, is_dated=dated)
+            return
+        items, joined = join(self, shards, summaries, rows)
+        self._items, self.item_ids_ = items, items.seen_ids
+        self.components_ = connected_components(joined)
+        self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
+        summaries.clear()  # they take 32 bytes for each item and shard
+        config = self._config(offsets=self._has_offsets(), order=self.order_effect)
+        here = merge_if_few(joined, HYPER_PAIRS, keep_order=self.order_effect)
+        data = PairData(items.seen_features, here, joined)
+        self._set_attributes(self._infer(data, config, self.item_ids_))
+        self._keep(ComparisonCounts(joined.weight_of_item))
+
+    def _kept_comparisons(self, method: str) -> Comparisons:
+        """Return the comparisons of the fit for a method that needs them."""
+        if isinstance(self._comparisons, Comparisons):
+            return self._comparisons
+        raise DataError(
+            f"{method} needs the comparisons of the fit, and a fit to data on disk or on a cluster keeps none of them: "
+            "fit again with all comparisons in memory"
+        )
 
     def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, old: Comparisons | None, items: Entities | None) -> None:
         """Fit to tasks in memory, in addition to old ones of known items."""

@@ -15,7 +15,7 @@ from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._sources import accept_collections, as_source, is_elsewhere
+from skpref._sources import accept_collections, as_source, bring_rows, feature_columns, is_elsewhere
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data import Vocabulary, as_ids, unique_rows
@@ -29,6 +29,7 @@ from skpref.gp.capabilities import Capabilities
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.base import (
     SHARED_CONSTRAINTS,
+    PairwiseGP,
     as_likelihood,
     check_rows,
     compare_scores,
@@ -37,8 +38,9 @@ from skpref.gp.pairwise.base import (
 )
 from skpref.gp.pairwise.fit import PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items
-from skpref.gp.pairwise.scored_groups import ScoredGroups, weigh_pairs_of_scores
+from skpref.gp.pairwise.scored_groups import ALL_ROWS, check_columns, fit_groups, weigh_pairs_of_scores
 from skpref.gp.relevance import prior_relevance
+from skpref.likelihoods import Luce
 from skpref.metrics import concordance
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
     from sklearn.utils import Tags
 
+    from skpref._sources import Source
     from skpref._typing import Array, MatrixLike, RandomState, Stored
     from skpref.likelihoods import Likelihood
     from skpref.settings import LBFGS, SVI, Fixed, Gamma, Inducing
@@ -59,7 +62,7 @@ _RANKINGS = Capabilities(
 
 
 @dataclass(eq=False, repr=False)
-class GPPLRegressor(RegressorMixin, ScoredGroups):
+class GPPLRegressor(RegressorMixin, PairwiseGP):
     """Learning to rank by a Gaussian process: utilities of items from scores, grades, ranks or comparisons.
 
     Rows of X are items. The model learns a utility f(x) such that x is preferred to x' with probability
@@ -171,6 +174,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         **SHARED_CONSTRAINTS,
         "pairs_per_item": [Interval(Integral, 1, None, closed="left")],
     }
+    _takes_collections: ClassVar[bool] = True
     # With metadata routing, fit and score receive `qid` without a request by the user.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
@@ -253,6 +257,27 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             else:
                 self._fit_rows(X, y, comparisons, qid, sample_weight)
         return self
+
+    @property
+    def _ranks_groups(self) -> bool:
+        """Whether scores of a group are one ranking, and not pairs."""
+        return isinstance(as_likelihood(self.likelihood), Luce)
+
+    def _fit_source(self, source: Source, comparisons: Any, qid: Any) -> None:
+        """Fit to rows in whole groups: points and kernel by a sample, the posterior by sums over all comparisons."""
+        check_columns(source, comparisons, qid)
+        found: list[Any] = list(feature_columns(source, qid))
+        if found[0].n_rows <= ALL_ROWS or not self._sums_suffice:
+            X, y, weight = bring_rows(found[0], "fits by mini-batches or with learnt likelihoods")
+            self._fit_rows(X.drop(columns=qid), y, None, X[qid].to_numpy(), weight)
+            return
+        self._set_attributes(fit_groups(found, self, qid, self._config(offsets=False, order=False)))
+
+    @property
+    def _sums_suffice(self) -> bool:
+        """Whether a fit takes sums over comparisons; all other fits are to rows in memory."""
+        learns = self._ranks_groups or as_likelihood(self.likelihood).has_parameters
+        return self.inference in {"auto", "vb", "laplace"} and not learns
 
     def _fit_rows(self, X: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
         """Fit to rows in memory."""

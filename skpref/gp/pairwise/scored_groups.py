@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
-from skpref._sources import become_unfitted, bring_rows, feature_columns
+from skpref._sources import become_unfitted
 from skpref._validation import validate_data
 from skpref.data import Comparisons, unique_rows
 from skpref.data.comparisons import from_scores
@@ -21,7 +20,6 @@ from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.entities import Items
-from skpref.gp.pairwise.base import PairwiseGP, as_likelihood
 from skpref.gp.pairwise.fit import (
     HYPER_PAIRS,
     RULES,
@@ -40,7 +38,6 @@ from skpref.inference.basis import chunks
 from skpref.inference.shards import split_by_shard, summed
 from skpref.inference.summed import SummedProblem, empty_problem, pair_sums_over
 from skpref.inference.terms.pairs import PairTerm
-from skpref.likelihoods import Luce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -57,13 +54,16 @@ if TYPE_CHECKING:
     from skpref.inference.summed import Sums
     from skpref.likelihoods import Likelihood
 
-_ALL_ROWS = 10_000  # rows up to which all are brought into memory
+ALL_ROWS = 10_000  # rows up to which all are brought into memory
 _AVERAGED = 1000  # items over which residuals are averaged
 
 
+Model = tuple["Likelihood", "PairPosterior"] | None  # of a fit; None before the first one
+
+
 @dataclass(frozen=True, eq=False)
-class _Shard:
-    """Compared items of a shard and their comparisons, group by group."""
+class ScoredPairs:
+    """Compared items, of a shard or of all rows, and their comparisons within groups."""
 
     X: Features  # (N, d)
     pairs: Comparisons
@@ -74,6 +74,19 @@ class _Shard:
     def columns(self) -> tuple[IntArray, IntArray, Array, Array]:
         """Left and right items, labels, and weights."""
         return self.pairs.left, self.pairs.right, self.pairs.y, self.pairs.weight * self.worth
+
+    @property
+    def weighted(self) -> Comparisons:
+        """The comparisons, weighted by their worth."""
+        return replace(self.pairs, weight=self.pairs.weight * self.worth)
+
+    def weighed(self, model: Model) -> tuple[float, ScoredPairs]:
+        """Return the change of the worth, given a fit, and the comparisons with it."""
+        if not self.pairs.n_pairs:
+            return 0.0, self
+        uncertain = np.ones(self.pairs.n_pairs) if model is None else uncertainty(*model, self.X, self.pairs)
+        worth = worth_of(self.pairs, self.n_scores, uncertain)
+        return float(np.max(np.abs(worth - self.worth), initial=0.0)), replace(self, worth=worth)
 
 
 class _Summary(NamedTuple):
@@ -89,7 +102,7 @@ class ShardedScores:
     """Comparisons within groups in shards."""
 
     shards: Shards
-    rows: Sequence[Any]  # handles on the `_Shard`s
+    rows: Sequence[Any]  # handles on the `ScoredPairs`
     n_pairs: IntArray  # (n_shards,)
     n_items: IntArray  # (n_shards,)
 
@@ -116,9 +129,8 @@ class ShardedScores:
         totals = self.shards.collect(_total_row, self.rows, shared=(self.shards.share(basis),))
         return np.asarray(summed(totals) / self.n_items.sum())
 
-    def weighed(self, fit: PairFit | None) -> tuple[float, ShardedScores]:
+    def weighed(self, model: Model) -> tuple[float, ShardedScores]:
         """Return the largest change of a weight given a fit, and the comparisons with the new weights."""
-        model = None if fit is None else (fit.likelihood, fit.posterior)
         changes, rows = self.shards.keep(_weighed, self.rows, shared=(self.shards.share(model),))
         return max(changes), replace(self, rows=rows)
 
@@ -129,34 +141,32 @@ class ShardedScores:
         )
 
 
-def _taken(shard: _Shard, index: IntArray) -> tuple[Features, IntArray, IntArray, Array, Array]:
+def _taken(shard: ScoredPairs, index: IntArray) -> tuple[Features, IntArray, IntArray, Array, Array]:
     left, right, y, weight = (column[index] for column in shard.columns)
     used, place = np.unique(np.concatenate([left, right]), return_inverse=True)
     return shard.X[used], *np.split(place, 2), y, weight
 
 
-def _items(shard: _Shard, index: IntArray) -> Features:
+def _items(shard: ScoredPairs, index: IntArray) -> Features:
     return shard.X[index]
 
 
-def _total_row(shard: _Shard, basis: InducingBasis) -> Array:
+def _total_row(shard: ScoredPairs, basis: InducingBasis) -> Array:
     zero = np.zeros(basis.chol.shape[0])
     return np.asarray(sum((basis.rows(shard.X[part]).sum(axis=0) for part in chunks(shard.X.shape[0])), zero))
 
 
-def _weighed(shard: _Shard, model: tuple[Likelihood, PairPosterior] | None) -> tuple[float, _Shard]:
-    if not shard.pairs.n_pairs:
-        return 0.0, shard
-    uncertain = np.ones(shard.pairs.n_pairs) if model is None else uncertainty(*model, shard.X, shard.pairs)
-    worth = worth_of(shard.pairs, shard.n_scores, uncertain)
-    return float(np.max(np.abs(worth - shard.worth), initial=0.0)), replace(shard, worth=worth)
+def _weighed(shard: ScoredPairs, model: Model) -> tuple[float, ScoredPairs]:
+    return shard.weighed(model)
 
 
-def _pair_sums(shard: _Shard, template: svi.Problem, state: svi.State) -> Sums | None:
+def _pair_sums(shard: ScoredPairs, template: svi.Problem, state: svi.State) -> Sums | None:
     return pair_sums_over(template, state, shard.X, shard.columns)
 
 
-def _read_groups(X: Any, y: Any, weight: Any, start: int, shell: Any, qid: str, seed: int) -> tuple[_Summary, _Shard]:
+def _read_groups(
+    X: Any, y: Any, weight: Any, start: int, shell: Any, qid: str, seed: int
+) -> tuple[_Summary, ScoredPairs]:
     """Return the comparisons within the groups of a batch."""
     X = X.to_pandas() if hasattr(X, "to_pandas") else X
     group, X = X[qid].to_numpy(), X.drop(columns=qid)
@@ -164,7 +174,7 @@ def _read_groups(X: Any, y: Any, weight: Any, start: int, shell: Any, qid: str, 
     if not len(X):
         nothing, nobody = np.zeros(0), np.zeros(0, dtype=np.int64)
         empty = Comparisons(nobody, nobody, nothing, nothing, 1)
-        return _Summary(group, 0, 0), _Shard(np.zeros((0, width)), empty, nothing, nothing)
+        return _Summary(group, 0, 0), ScoredPairs(np.zeros((0, width)), empty, nothing, nothing)
     options = {"y_numeric": True, "dtype": np.float64, "order": "C", "reset": False}
     features, y = validate_data(shell, X, column_values(y), **options)
     first, item = unique_rows(canonical(features))
@@ -175,8 +185,31 @@ def _read_groups(X: Any, y: Any, weight: Any, start: int, shell: Any, qid: str, 
     number = np.unique(group, return_inverse=True)[1][first][compared]
     order = np.argsort(number[pairs.left], kind="stable")  # neighbours share items
     n_scores = np.bincount(item, weights, first.size)[compared].astype(np.float64)
-    shard = _Shard(features[first][compared], pairs.take(order), n_scores, np.zeros(order.size))
+    shard = ScoredPairs(features[first][compared], pairs.take(order), n_scores, np.zeros(order.size))
     return _Summary(np.unique(group), order.size, compared.size), shard
+
+
+def fit_groups(found: list[Any], shell: Any, qid: str, config: PairConfig) -> PairFit:
+    """Fit an estimator to rows in whole groups and names of columns: kernel by a sample, the posterior by sums."""
+    source, names = found
+    found.clear()
+    become_unfitted(shell, [name for name in names if name != qid])
+    seed = int(as_generator(shell.random_state).spawn(1)[0].integers(2**62))
+    shards, summaries, rows = source.keep(_read_groups, copy(shell), qid, seed)
+    del source  # with it the memory of partitions goes
+    _check_groups([summary.groups for summary in summaries], qid)
+    n_pairs, n_items = (np.array(sizes) for sizes in zip(*((s.n_pairs, s.n_items) for s in summaries), strict=True))
+    if not n_pairs.sum():
+        raise DataError(
+            "at least 1 comparison is required; got none: y has equal values (or zero weights) within every group. "
+            "Pass scores that differ."
+        )
+
+    def fit(data: ShardedScores, settings: PairConfig, start: WarmStart | None) -> PairFit:
+        return _fit(data, shell.kernel, settings, as_generator(shell.random_state), start)
+
+    data = ShardedScores(shards, rows, n_pairs, n_items)
+    return fit(stationary_weights(data, fit, config, None), config, None)
 
 
 def _fit(
@@ -204,59 +237,7 @@ def _fit(
     )
 
 
-class ScoredGroups(PairwiseGP):
-    """Fits of `GPPLRegressor` to scores that are not in memory."""
-
-    _takes_collections: ClassVar[bool] = True
-    random_state: Any
-    kernel: Kernel | None
-
-    @property
-    def _ranks_groups(self) -> bool:
-        """Whether scores of a group are one ranking, and not pairs."""
-        return isinstance(as_likelihood(self.likelihood), Luce)
-
-    def _fit_source(self, source: Source, comparisons: Any, qid: Any) -> None:
-        """Fit to rows in whole groups: points and kernel by a sample, the posterior by sums over all comparisons."""
-        _check_columns(source, comparisons, qid)
-        source_rows, names = feature_columns(source, qid)
-        if source_rows.n_rows <= _ALL_ROWS or not self._sums_suffice:
-            X, y, weight = bring_rows(source_rows, "fits by mini-batches or with learnt likelihoods")
-            self._fit_rows(X.drop(columns=qid), y, None, X[qid].to_numpy(), weight)
-            return
-        assert not isinstance(names, int)  # noqa: S101 - groups are a column
-        become_unfitted(self, [name for name in names if name != qid])
-        rng = as_generator(self.random_state)
-        seed = int(rng.spawn(1)[0].integers(2**62))
-        shards, summaries, rows = source_rows.keep(_read_groups, copy(self), qid, seed)
-        del source_rows  # with it the memory of partitions goes
-        _check_groups([summary.groups for summary in summaries], qid)
-        n_pairs, n_items = (np.array(sizes) for sizes in zip(*((s.n_pairs, s.n_items) for s in summaries), strict=True))
-        if not n_pairs.sum():
-            raise DataError(
-                "at least 1 comparison is required; got none: y has equal values (or zero weights) within every group. "
-                "Pass scores that differ."
-            )
-        data = ShardedScores(shards, rows, n_pairs, n_items)
-        config = self._config(offsets=False, order=False)
-
-        def fit(data: ShardedScores, settings: PairConfig, start: WarmStart | None) -> PairFit:
-            return _fit(data, self.kernel, settings, as_generator(self.random_state), start)
-
-        self._set_attributes(fit(stationary_weights(data, fit, config, None), config, None))
-
-    @abstractmethod
-    def _fit_rows(self, X: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
-        """Fit to rows in memory."""
-
-    @property
-    def _sums_suffice(self) -> bool:
-        """Whether a fit takes sums over comparisons; all other fits are to rows in memory."""
-        learns = self._ranks_groups or as_likelihood(self.likelihood).has_parameters
-        return self.inference in {"auto", "vb", "laplace"} and not learns
-
-
-def _check_columns(source: Source, comparisons: Any, qid: Any) -> None:
+def check_columns(source: Source, comparisons: Any, qid: Any) -> None:
     """Refuse comparisons, and groups that are no column."""
     names = source.names or []
     if comparisons is not None:
@@ -295,26 +276,16 @@ _MAX_ROUNDS = 6
 _STAYS = 0.05  # change of weights that ends the rounds
 
 
-class Weighable(Protocol):
-    """Comparisons of scores with a weight each."""
-
-    def weighed(self, fit: PairFit | None) -> tuple[float, Self]:
-        """Return the largest change of a weight given a fit, and the comparisons with the new weights."""
-
-
-Scores = TypeVar("Scores", bound=Weighable)
-
-
 def stationary_weights(
-    data: Scores,
-    fit: Callable[[Scores, PairConfig, WarmStart | None], PairFit],
+    data: Any,
+    fit: Callable[[Any, PairConfig, WarmStart | None], PairFit],
     config: PairConfig,
     start: WarmStart | None,
-) -> Scores:
-    """Return comparisons whose weights no longer change from one fit to the next."""
+) -> Any:
+    """Return `ScoredPairs`, in shards or not, whose weights no longer change from one fit to the next."""
     settings, last = replace(config, schedule=replace(config.schedule, on_iteration=None)), None
     for _ in range(_MAX_ROUNDS):
-        change, data = data.weighed(last)
+        change, data = data.weighed(None if last is None else (last.likelihood, last.posterior))
         if change < _STAYS:
             break
         last = fit(data, settings, start)
@@ -323,30 +294,6 @@ def stationary_weights(
         basis = last.posterior.basis
         start = WarmStart(last.state, last.kernel, None if basis is None else basis.points)
     return data
-
-
-@dataclass(frozen=True, eq=False)
-class _ScoredPairs:
-    """Comparisons of scores in memory."""
-
-    data: PairData
-    n_scores: Array  # (n_items,): scores of each item
-    worth: Array  # (n_pairs,)
-
-    @property
-    def pairs(self) -> Comparisons:
-        """The comparisons, weighted by their worth (`worth_of`)."""
-        pairs = self.data.comparisons
-        return replace(pairs, weight=pairs.weight * self.worth)
-
-    def weighed(self, fit: PairFit | None) -> tuple[float, _ScoredPairs]:
-        """Return the change of the worth, and the comparisons with it."""
-        pairs = self.data.comparisons
-        uncertain = np.ones(pairs.n_pairs)
-        if fit is not None:
-            uncertain = uncertainty(fit.likelihood, fit.posterior, self.data.X, pairs)
-        worth = worth_of(pairs, self.n_scores, uncertain)
-        return float(np.max(np.abs(worth - self.worth), initial=0.0)), replace(self, worth=worth)
 
 
 def weigh_pairs_of_scores(
@@ -359,12 +306,11 @@ def weigh_pairs_of_scores(
 ) -> Comparisons:
     """Return the comparisons, weighted by their worth; an item has `n_scores` scores, shape (n_items,)."""
 
-    def fit(scores: _ScoredPairs, settings: PairConfig, start: WarmStart | None) -> PairFit:
-        return fit_pairs(PairData(data.X, scores.pairs), kernel, settings, rng(), start)
+    def fit(scores: ScoredPairs, settings: PairConfig, start: WarmStart | None) -> PairFit:
+        return fit_pairs(PairData(data.X, scores.weighted), kernel, settings, rng(), start)
 
-    return stationary_weights(
-        _ScoredPairs(data, n_scores, np.zeros(data.comparisons.n_pairs)), fit, config, start
-    ).pairs
+    scores = ScoredPairs(data.X, data.comparisons, n_scores, np.zeros(data.comparisons.n_pairs))
+    return stationary_weights(scores, fit, config, start).weighted
 
 
 def worth_of(pairs: Comparisons, n_scores: Array, uncertain: Array) -> Array:

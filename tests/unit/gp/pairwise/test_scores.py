@@ -63,7 +63,8 @@ def test_rounds_end_where_weights_stay_and_keep_the_first_kernel(changes, n_fits
         fits.append((data.number, settings, start))
         basis = SimpleNamespace(points="points") if with_features else None
         posterior = SimpleNamespace(basis=basis)
-        return SimpleNamespace(state=f"state {data.number}", kernel="kernel", posterior=posterior)
+        own = {"state": f"state {data.number}", "likelihood": "likelihood"}
+        return SimpleNamespace(**own, kernel="kernel", posterior=posterior)
 
     config = PairConfig(
         PairwiseProbit(),
