@@ -14,6 +14,7 @@ from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
 from skpref.data import Comparisons
+from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
@@ -37,7 +38,7 @@ from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities, describe_unknown
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
-from skpref.gp.pairwise.tasks import TaskClassifier
+from skpref.gp.pairwise.tasks import TASKS, TaskClassifier
 from skpref.gp.pairwise.thresholds import TieThresholds, predict_answers
 from skpref.gp.posterior import check_blocks
 from skpref.inference.blocks import StackedBlock
@@ -54,12 +55,16 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, BoolArray, Features, IntArray
     from skpref.data import IdColumn
+    from skpref.data.tasks import Tasks
     from skpref.gp.crowd.posterior import FactorPosterior
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.over_time import SkillDynamics
     from skpref.settings import Settings
 
+# Items have effects of their own beside part-worths where each stood in so many pairs, there are at most so many, and
+# a pass over the pairs takes less than about a second.
+_SHOWN_OFTEN, _MOST_EFFECTS, _MOST_WORK = 30, 200, 1e9
 _DEFAULT_FACTORS = 20  # default of n_factors: no warning when users are fewer
 
 
@@ -69,6 +74,13 @@ _GROUPS = Capabilities(
     "fit without these, such as one model to the rows of each group",
 )
 _TIMES = Capabilities("models with time", {"warm_start": (False,)}, "fit without time")
+_ALWAYS = {"inference": ("auto", "ep"), "optimizer": ("auto", None), "consensus": (True,)}
+_TASKS = replace(TASKS, takes={**TASKS.takes, **_ALWAYS})
+_PART_WORTHS = Capabilities(
+    "part-worths, which are the same in all groups and at all times",
+    {"groups": (None,), "time": (None,)},
+    "pass a kernel, or leave out the features of the items",
+)
 
 
 class CrowdBase(TaskClassifier):
@@ -160,8 +172,20 @@ class CrowdBase(TaskClassifier):
             self.inducing_users_,
         )
 
+    def _start_alike(self, users: Entities, items: Entities) -> WarmStart | HierarchyWarmStart | None:
+        """Return the start of a fit with `warm_start`, where the earlier fit was of the same model."""
+        same = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
+        return self._warm_start() if same else None
+
+    def _start_beside(self, new: Comparisons, users: Entities) -> WarmStart | HierarchyWarmStart:
+        """Return the start of a fit with more comparisons, by users among all."""
+        answered = np.asarray(new.user)[new.weight > 0.0]
+        return self._warm_start(np.bincount(users.position[answered], minlength=users.seen.size) > 0)
+
     def _is_hierarchical(self, n_items: int) -> bool:
         """Tell whether users have posteriors of their own, with correlations, instead of a factorised one."""
+        if self._has_tasks:
+            return True
         if self.groups or self.time is not None:
             _GROUPS.check(vars(self))
             if self.time is not None:
@@ -174,6 +198,41 @@ class CrowdBase(TaskClassifier):
     def _keeps_kernels(self) -> bool:
         """Tell whether no optimizer changes the hyperparameters of all kernels."""
         return self.optimizer in {"auto", None}
+
+    def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, *tables: Any) -> None:
+        """Fit to tasks in memory; with tables of new items and users, in addition to those of the earlier fit."""
+        _TASKS.check(vars(self))
+        if self._has_part_worths():
+            _PART_WORTHS.check({"groups": self.groups or None, "time": self.time})
+        tasks = self._read_tasks(X, reset=not tables, weighted=True)
+        if tables:
+            self._refuse_other_times(tasks)
+            items, users = self._items.with_new(tables[0], *tasks.shown), self._users.with_new(tables[1], tasks.user)
+        else:
+            self._is_dated, self._form, self.classes_ = tasks.is_dated, "", np.arange(tasks.present.shape[1])
+            items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
+            users = Entities.read(self.users, tasks.user, estimator=self, kind="user")
+        self._set_groups(tasks.groups, known=bool(tables))
+        user = users.vocabulary.encode(tasks.user, "X", noun="row", kind="user")
+        group = self._numbers_of_groups(tasks.groups)
+        new, answers = self._encode_tasks(items, tasks, y, sample_weight, user, users.vocabulary.size, group)
+        users, items = mark_seen(new, users, items)
+        if tables:
+            self._learn(users, items, append_comparisons(self._comparisons, new), self._start_beside(new, users))
+            return
+        self._form = answers.form
+        items = replace(items, has_own=self._have_own_effects(items, new))
+        self._learn(users, items, new, self._start_alike(users, items))
+
+    def _task_moments(
+        self, tasks: Tasks, task: IntArray, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None
+    ) -> tuple[Array, Array]:
+        assert isinstance(self.posterior_, PersonalPosterior)  # noqa: S101 - type narrowing: tasks have a hierarchy
+        users, number = self._users_of_rows(tasks.user)
+        asked = (users, number[task]), *pairs
+        if self.posterior_.groups is not None:
+            return self.posterior_.pairs(*asked, covariates=covariates, levels=self._levels_of_rows(tasks)[task])
+        return self.posterior_.pairs(*asked, covariates=covariates)
 
     def _learn(
         self,
@@ -411,13 +470,27 @@ class CrowdBase(TaskClassifier):
 
     def _crowd_config(self) -> CrowdConfig:
         prior, default = self._setting("factor_prior"), self._settings_defaults["factor_prior"]
+        part_worths = self._has_tasks and self._has_part_worths()
         return CrowdConfig(
-            pair=self._config(offsets=self._has_offsets(), order=self.order_effect),
+            pair=self._config(offsets=self._has_offsets() and not part_worths, order=self.order_effect),
             n_factors=int(self.n_factors),
             consensus=self.consensus,
             prior_v=_shape_and_rate(prior.item_scale or default.item_scale),
             prior_w=_shape_and_rate(prior.user_scale or default.user_scale),
+            part_worths=part_worths,
         )
+
+    def _has_part_worths(self) -> bool:
+        """Tell whether utilities of items in tasks are linear in their features, with effects of each user's own."""
+        return self.items is not None and self.kernel is None
+
+    def _have_own_effects(self, items: Entities, comparisons: Comparisons) -> bool:
+        """Tell whether items have effects beside the part-worths: where they are few, and each was shown often."""
+        if not (self.item_effects and self._has_part_worths()):
+            return False
+        n, n_shown = items.seen.size, np.count_nonzero(comparisons.weight) / items.seen.size
+        cost = comparisons.n_pairs * (items.n_features + n) ** 2
+        return bool(n_shown >= _SHOWN_OFTEN and n <= _MOST_EFFECTS and cost <= _MOST_WORK)
 
     def _set_dynamics(self) -> None:
         """Set how the consensus moves, where it does."""

@@ -375,8 +375,7 @@ class CrowdGPPL(ShardedCrowd):
             warn_unlabelled(X, y, (self.user, self.left, self.right))
             comparisons = self._merge(comparisons)
             users, items = mark_seen(comparisons, users, items)
-            warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
-            self._learn(users, items, comparisons, self._warm_start() if warm else None)
+            self._learn(users, items, comparisons, self._start_alike(users, items))
         return self
 
     @fit_context
@@ -435,7 +434,7 @@ class CrowdGPPL(ShardedCrowd):
         with unchanged_on_failure(self):
             self._check_same_model()
             if self._has_tasks:
-                self._learn_more_tasks(X, y, sample_weight, items, users)
+                self._fit_tasks(X, y, sample_weight, items, users)
                 return self
             rows = self._with_covariates(self._read(X, reset=False))
             self._refuse_other_times(rows)
@@ -445,9 +444,7 @@ class CrowdGPPL(ShardedCrowd):
             new = self._encode(all_users, all_items, rows, self._grades(y), sample_weight)
             all_users, all_items = mark_seen(new, all_users, all_items)
             comparisons = self._merge(append_comparisons(self._comparisons, new))
-            answered = np.asarray(new.user)[new.weight > 0.0]
-            changed = np.bincount(all_users.position[answered], minlength=all_users.seen.size) > 0
-            self._learn(all_users, all_items, comparisons, self._warm_start(changed))
+            self._learn(all_users, all_items, comparisons, self._start_beside(new, all_users))
         return self
 
     # ------------------------------------------------------------- predicting

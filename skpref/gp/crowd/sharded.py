@@ -68,8 +68,7 @@ class ShardedCrowd(CrowdMarket):
             self._columns.check_sizes(comparisons.covariates)
             self._columns.check_varying(comparisons)
         self._name_groups(kinds)
-        warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
-        start = self._warm_start() if warm else None
+        start = self._start_alike(users, items)
         if answers.n_pairs <= MAX_CHOICE or not self._takes_shards(answers):
             self._learn(users, items, self._merge(comparisons), start)
             return
