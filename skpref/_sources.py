@@ -83,12 +83,19 @@ class Source(Protocol):
 class SourceRows(Protocol):
     """Rows that are not in memory; functions take a table, targets, weights, the number of the first row, and more."""
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
+    n_rows: int
 
     def everything(self) -> tuple[Any, Any, Any]:
         """Return all rows, targets and weights."""
+        X, y, weight = zip(*(part for part in self.collect(whole_part) if len(part[0])), strict=True)
+        if isinstance(X[0], np.ndarray):
+            rows = np.concatenate(X)
+        else:
+            import pandas as pd
+
+            frames = [part.to_pandas() if hasattr(part, "to_pandas") else part for part in X]
+            rows = pd.concat(frames, ignore_index=True)
+        return rows, np.concatenate(y), None if weight[0] is None else np.concatenate(weight)
 
     def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
         """Yield the results of a function of one part of the rows after the other."""
@@ -125,24 +132,16 @@ class FileSource:
         return shared_schema(self._dataset, list(names))
 
 
-class _FileRows:
+class _FileRows(SourceRows):
     """Rows of a dataset of pyarrow; up to a million are in memory at a time."""
 
     def __init__(self, dataset: Any, columns: list[str], y: str | None, weight: str | None, group: str | None) -> None:
         self._dataset, self._columns, self._y, self._weight, self._group = dataset, columns, y, weight, group
 
     @cached_property
-    def n_rows(self) -> int:
+    def n_rows(self) -> int:  # type: ignore[override]  # once it is asked for
         """Number of rows."""
         return int(self._dataset.count_rows())
-
-    def everything(self) -> tuple[Any, Any, Any]:
-        """Return all rows, targets and weights."""
-        import pandas as pd
-
-        X, y, weight = zip(*self.collect(whole_part), strict=True)
-        rows = pd.concat([part.to_pandas() for part in X], ignore_index=True)
-        return rows, np.concatenate(y), None if self._weight is None else np.concatenate(weight)
 
     def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
         """Yield the results."""

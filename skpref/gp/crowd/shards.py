@@ -16,7 +16,7 @@ import numpy as np
 from skpref.gp.crowd.hierarchy import Hierarchy, Informed, Seen
 from skpref.gp.crowd.users import UserRows, effect_columns
 from skpref.gp.pairwise.sharded import ShardedComparisons
-from skpref.inference.shards import InMemory, Shards, summed
+from skpref.inference.shards import Shards, summed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -156,7 +156,7 @@ class ShardedAnswers(ShardedComparisons):
 class ShardedHierarchy(Hierarchy):
     """A hierarchy whose users are in shards; `users` has their numbers of comparisons, and y and weight are empty."""
 
-    shards: Shards = field(default_factory=InMemory)
+    shards: Shards = field(default_factory=Shards)
     answers: Any = None  # `ShardedAnswers`
     x: Sequence[Any] = ()  # handles on the covariates of each shard's users
 
