@@ -43,7 +43,7 @@ def test_it_is_the_posterior_in_memory(client):
 
 
 @pytest.mark.usefixtures("client", "_sampled")
-@pytest.mark.parametrize("options", [{"inference": "svi", "max_iter": 9, "tol": 0.1}, {"likelihood": "plackett-luce"}])
+@pytest.mark.parametrize("options", [{"inference": "svi", "tol": 0.1}, {"likelihood": "plackett-luce"}])
 def test_what_needs_all_rows_brings_them_here(options):
     options = {"random_state": 0} | FIXED | options
     wanted = GPPLRegressor(**options).fit(X, TABLE.grade, qid=TABLE["query"])
