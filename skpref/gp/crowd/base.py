@@ -261,7 +261,6 @@ class CrowdBase(TaskClassifier):
 
     def _timeline(self, c: Comparisons, items: Entities, start: Any) -> Timeline | None:
         """Return the steps of the times of comparisons, which continue the steps of an earlier fit."""
-        assert c.time is not None  # noqa: S101 - type narrowing
         if isinstance(start, HierarchyWarmStart) and (timeline := start.posterior.places.timeline) is not None:
             return timeline.until(c.time)
         features = items.seen_features

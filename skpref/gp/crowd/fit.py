@@ -131,7 +131,6 @@ def _fit_from_scratch(model: CrowdModel, bases: Bases, rng: np.random.Generator)
 def _choose_priors(model: CrowdModel, bases: Bases, rng: np.random.Generator) -> CrowdModel:
     """Return the model with the priors of the factors under which held-out comparisons are most likely."""
     config, data, c = model.config, model.data, model.data.comparisons
-    assert c.user is not None  # noqa: S101 - type narrowing
     # All comparisons of some users, since what can be learnt depends on how many answers each of them gave.
     order = rng.permutation(c.n_users)
     answers = np.cumsum(np.bincount(c.user, minlength=c.n_users)[order])

@@ -175,7 +175,6 @@ def fit_crowd_hierarchy(
 ) -> HierarchicalFit:
     """Choose kernels, shape and penalty of the personal covariance, and infer the posterior."""
     c = data.comparisons
-    assert c.user is not None  # noqa: S101 - type narrowing
     check_data(data, config)
     c = c.take(order_by_user(c))
     with_order = partial(Places.from_comparisons, order=config.pair.order, timeline=data.timeline)
@@ -382,7 +381,6 @@ def _hierarchy(
     config: CrowdConfig,
 ) -> Hierarchy:
     """Return the hierarchy without a shape of the personal covariance."""
-    assert c.user is not None  # noqa: S101 - type narrowing
     attributes = None if basis is None or not places.n_attributes else basis.rows(pair.data.X)
     left, right = (places.find(side, places.cells(c)) for side in (c.left, c.right))
     extra = effect_columns(c, pair.covariate_scale, order=places.order)

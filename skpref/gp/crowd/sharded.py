@@ -119,8 +119,6 @@ def _numbered_users(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[
     total = np.zeros(users.vocabulary.size, dtype=np.int64)
     rows = []
     for summary in summaries:
-        assert summary.users is not None  # noqa: S101 - type narrowing: rows have users
-        assert summary.pairs_of_user is not None  # noqa: S101
         rows.append(users.vocabulary.encode(summary.users, "X", noun="distinct id", kind="user"))
         np.add.at(total, rows[-1], summary.pairs_of_user)
     users = replace(users, seen=np.flatnonzero(total))

@@ -56,7 +56,6 @@ class _Moving(NamedTuple):
 def shard_of(comparisons: Comparisons, places: Places, scale: Array, *, laplace: bool) -> Hierarchy:
     """Return the users of a shard, numbered from 0, with their comparisons, in the places of all shards."""
     c = comparisons
-    assert c.user is not None  # noqa: S101 - type narrowing
     left, right = (places.find(side, places.cells(c)) for side in (c.left, c.right))
     extra = effect_columns(c, scale, order=places.order)
     users = UserRows.from_comparisons(c.user, left, right, extra, (c.n_users, len(places.group)), places.items_or_none)

@@ -341,7 +341,6 @@ class MovingClassifier(TaskClassifier):
     def _refuse_earlier(self, c: Comparisons) -> None:
         """Refuse comparisons for a filter that are not in the order of time, or too heavy for it."""
         moving = self._moving("update")
-        assert c.time is not None  # noqa: S101 - type narrowing
         if (np.diff(c.time) < 0.0).any():
             row = int(np.argmax(np.diff(c.time) < 0.0)) + 1
             raise DataError(f"row {row} of X is earlier than the row before; sort X by {self.time!r}")

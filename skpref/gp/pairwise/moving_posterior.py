@@ -220,7 +220,6 @@ class MovingPosterior:
 
         X has the features of all items, of which those beyond the known ones are new.
         """
-        assert c.time is not None  # noqa: S101 - type narrowing
         n_old, f, one = self.items.n_chains, self.features, np.ones(c.n_pairs)
         ends, coefficient = item_slots(c.left, c.right, mean=self.team_mean)
         first = np.full(c.n_items, np.inf)
