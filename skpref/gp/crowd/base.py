@@ -23,7 +23,6 @@ from skpref.gp.crowd.consensus import MAX_WEIGHT, MOST_ITEMS
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
 from skpref.gp.crowd.fit_hierarchy import (
     HierarchicalFit,
-    HierarchyWarmStart,
     Regularisation,
     fit_crowd_hierarchy,
 )
@@ -157,12 +156,12 @@ class CrowdBase(TaskClassifier):
                 f"whether {name} have features", getattr(self, name) is not None, entities.features is not None
             )
 
-    def _warm_start(self, changed: BoolArray | None = None) -> WarmStart | HierarchyWarmStart:
+    def _warm_start(self, changed: BoolArray | None = None) -> WarmStart | HierarchicalFit:
         """Return the start of the next fit; `changed` are the users with new answers, by position."""
         if isinstance(self.posterior_, PersonalPosterior):
             kernels = Kernels(self.kernel_, self.factor_kernel_, self.user_kernel_)
             fitted = self.posterior_, self._state, kernels, self.inducing_points_, self.likelihood_
-            return HierarchyWarmStart(*fitted, changed, self._thresholds)
+            return HierarchicalFit(*fitted, self._thresholds, changed=changed)
         return WarmStart(
             self._state,
             self._segments,
@@ -172,12 +171,12 @@ class CrowdBase(TaskClassifier):
             self.inducing_users_,
         )
 
-    def _start_alike(self, users: Entities, items: Entities) -> WarmStart | HierarchyWarmStart | None:
+    def _start_alike(self, users: Entities, items: Entities) -> WarmStart | HierarchicalFit | None:
         """Return the start of a fit with `warm_start`, where the earlier fit was of the same model."""
         same = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
         return self._warm_start() if same else None
 
-    def _start_beside(self, new: Comparisons, users: Entities) -> WarmStart | HierarchyWarmStart:
+    def _start_beside(self, new: Comparisons, users: Entities) -> WarmStart | HierarchicalFit:
         """Return the start of a fit with more comparisons, by users among all."""
         answered = np.asarray(new.user)[new.weight > 0.0]
         return self._warm_start(np.bincount(users.position[answered], minlength=users.seen.size) > 0)
@@ -230,16 +229,15 @@ class CrowdBase(TaskClassifier):
         assert isinstance(self.posterior_, PersonalPosterior)  # noqa: S101 - type narrowing: tasks have a hierarchy
         users, number = self._users_of_rows(tasks.user)
         asked = (users, number[task]), *pairs
-        if self.posterior_.groups is not None:
-            return self.posterior_.pairs(*asked, covariates=covariates, levels=self._levels_of_rows(tasks)[task])
-        return self.posterior_.pairs(*asked, covariates=covariates)
+        levels = self._levels_of_rows(tasks)
+        return self.posterior_.pairs(*asked, covariates=covariates, levels=None if levels is None else levels[task])
 
     def _learn(
         self,
         users: Entities,
         items: Entities,
         comparisons: Comparisons,
-        start: WarmStart | HierarchyWarmStart | None,
+        start: WarmStart | HierarchicalFit | None,
     ) -> None:
         compared = comparisons_of_seen(comparisons, users, items)
         if self._has_side:
@@ -255,13 +253,13 @@ class CrowdBase(TaskClassifier):
         if compared.time is not None:
             timeline = self._timeline(compared, items, start)
             data = replace(data, timeline=timeline)
-            if isinstance(start, HierarchyWarmStart) and timeline and start.posterior.places.timeline is None:
+            if isinstance(start, HierarchicalFit) and timeline and start.posterior.places.timeline is None:
                 start = None  # all earlier comparisons had one time, which says nothing of how utilities move
         self._infer_crowd(users, items, comparisons, data, start)
 
     def _timeline(self, c: Comparisons, items: Entities, start: Any) -> Timeline | None:
         """Return the steps of the times of comparisons, which continue the steps of an earlier fit."""
-        if isinstance(start, HierarchyWarmStart) and (timeline := start.posterior.places.timeline) is not None:
+        if isinstance(start, HierarchicalFit) and (timeline := start.posterior.places.timeline) is not None:
             return timeline.until(c.time)
         features = items.seen_features
         width = items.seen.size + (0 if features is None else self._max_inducing(features))
@@ -274,7 +272,7 @@ class CrowdBase(TaskClassifier):
         items: Entities,
         comparisons: Comparisons,
         data: CrowdData,
-        start: WarmStart | HierarchyWarmStart | None,
+        start: WarmStart | HierarchicalFit | None,
     ) -> None:
         """Fit to data, which stand for comparisons by ids, and set the attributes."""
         compared = data.comparisons
@@ -298,18 +296,18 @@ class CrowdBase(TaskClassifier):
         config = self._crowd_config()
         config = replace(config, pair=self._config_of_ties(config.pair, comparisons))
         likelihood = config.pair.likelihood
-        adds = isinstance(start, HierarchyWarmStart) and start.changed is not None
+        adds = isinstance(start, HierarchicalFit) and start.changed is not None
         are_first_ties = start is not None and type(self.likelihood_) is not type(likelihood)
         if are_first_ties or (adds and are_few(compared.n_pairs)):
             start = None
         hierarchical = self._is_hierarchical(compared.n_items) and (small or self._has_tasks)
-        hierarchical = isinstance(start, HierarchyWarmStart) or (start is None and hierarchical)
+        hierarchical = isinstance(start, HierarchicalFit) or (start is None and hierarchical)
         own = hierarchical and isinstance(likelihood, PairwiseTies) and likelihood.learn
         config = replace(config, choose_priors=many, own_thresholds=own, n_own=items.width - items.n_features)
         arguments = data, kernels, config, as_generator(self.random_state)
         if hierarchical:
             with limit_blas_threads(compared.n_items):
-                fit = fit_crowd_hierarchy(*arguments, start if isinstance(start, HierarchyWarmStart) else None)
+                fit = fit_crowd_hierarchy(*arguments, start if isinstance(start, HierarchicalFit) else None)
             items = replace(items, has_own=items.has_own and fit.posterior.places.n_attributes == items.width)
             if items.has_own:
                 fit = replace(fit, posterior=fit.posterior.widened_for_new_items(items.seen.size))

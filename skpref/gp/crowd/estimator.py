@@ -458,10 +458,8 @@ class CrowdGPPL(ShardedCrowd):
         pairs = self._items.pairs(rows.left, rows.right)
         users = self._users_of_rows(rows.user)
         covariates = rows.covariates if order else None
-        if isinstance(self.posterior_, PersonalPosterior) and self.posterior_.groups is not None:
-            levels = self._levels_of_rows(rows)
-            return self.posterior_.pairs(users, *pairs, covariates=covariates, order=order, levels=levels)
-        return self.posterior_.pairs(users, *pairs, covariates=covariates, order=order)
+        levels = self._levels_of_rows(rows)
+        return self.posterior_.pairs(users, *pairs, covariates=covariates, order=order, levels=levels)
 
     def _users_of_rows(self, user: Any) -> tuple[Items, IntArray]:
         """Return the distinct known users, and for each row the number of its user among them; -1 if unknown."""
@@ -498,9 +496,8 @@ class CrowdGPPL(ShardedCrowd):
         if len(set(user.tolist())) > 1:
             raise DataError(f"X must be of one user; got {shorten(user[0])} and others.")
         self._refuse_other_covariates()
-        fitted = self.posterior_
-        if isinstance(fitted, PersonalPosterior) and fitted.groups is not None:
-            levels = self._levels_of_rows(rows)
+        fitted, levels = self.posterior_, self._levels_of_rows(rows)
+        if isinstance(fitted, PersonalPosterior) and levels is not None:
             if (levels != levels[0]).any():
                 raise DataError(f"X must be of one group in each column of groups={self.groups!r}, and of one time")
             fitted = fitted.select_groups(levels[0].tolist())

@@ -62,6 +62,8 @@ from skpref.inference.basis import InducingBasis
 from skpref.kernels import Linear, median_length_scales
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, BoolArray, Features
@@ -138,31 +140,19 @@ class Regularisation:
 
 
 @dataclass(frozen=True, eq=False)
-class HierarchyWarmStart:
-    """What a later fit of the same model starts from: all that was chosen, and the learnt covariance."""
-
-    posterior: PersonalPosterior
-    chosen: tuple[Regularisation, ...]
-    kernels: Kernels
-    item_points: Features
-    likelihood: Likelihood  # with its learnt parameters
-    changed: BoolArray | None = None  # (U,): users with new answers; None: any
-    thresholds: TieThresholds | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class HierarchicalFit:
-    """Result of `fit_crowd_hierarchy`."""
+    """Result of `fit_crowd_hierarchy`, and what a later fit of the same model starts from."""
 
     posterior: PersonalPosterior
     chosen: tuple[Regularisation, ...]  # whose covariances were averaged
     kernels: Kernels  # with their final hyperparameters
     item_points: Features
-    likelihood: Likelihood
-    bounds: list[float]  # penalised log evidence after each pass
-    bound: float
-    converged: bool
+    likelihood: Likelihood  # with its learnt parameters
     thresholds: TieThresholds | None = None  # of the users, where each has one
+    bounds: Sequence[float] = ()  # penalised log evidence after each pass
+    bound: float = np.nan
+    converged: bool = True
+    changed: BoolArray | None = None  # (U,): users with new answers, of a later fit; None: any
 
 
 @np.errstate(invalid="ignore", over="ignore", divide="ignore")  # a posterior that is not finite is refused in words
@@ -171,7 +161,7 @@ def fit_crowd_hierarchy(
     kernels: Kernels,
     config: CrowdConfig,
     rng: np.random.Generator,
-    start: HierarchyWarmStart | None = None,
+    start: HierarchicalFit | None = None,
 ) -> HierarchicalFit:
     """Choose kernels, shape and penalty of the personal covariance, and infer the posterior."""
     c = data.comparisons
@@ -235,17 +225,8 @@ def fit_crowd_hierarchy(
     settings = data.items, basis, shape, covariates, n_learnt, pair.covariate_scale
     posterior = _with_points(_posterior(model, fit, *settings), model, fit, settings)
     factor_kernel = None if data.items is None else items if shape.basis is None else shape.basis.kernel
-    return HierarchicalFit(
-        posterior,
-        chosen,
-        Kernels(items, factor_kernel, user_kernel),
-        pair.points,
-        fit.state.likelihood,
-        fit.bounds,
-        fit.bounds[-1],
-        fit.converged,
-        fit.state.thresholds,
-    )
+    kernels, trace = Kernels(items, factor_kernel, user_kernel), (fit.bounds, fit.bounds[-1], fit.converged)
+    return HierarchicalFit(posterior, chosen, kernels, pair.points, fit.state.likelihood, fit.state.thresholds, *trace)
 
 
 def _cold_start(
@@ -300,8 +281,8 @@ def _with_attributes(
     kernels: Kernels,
     config: CrowdConfig,
     rng: np.random.Generator,
-    start: HierarchyWarmStart | None,
-) -> tuple[CrowdData, Kernels, HierarchyWarmStart | None]:
+    start: HierarchicalFit | None,
+) -> tuple[CrowdData, Kernels, HierarchicalFit | None]:
     """Return the attributes of items with their kernel, in units in which people differ as much in each.
 
     Effects of single items, the last attributes, have the best share: they vary so many times as much as all others.
@@ -354,7 +335,7 @@ def _run_checkpoint(
 
 
 def _consensus_basis(
-    data: CrowdData, kernels: Kernels, config: CrowdConfig, rng: np.random.Generator, start: HierarchyWarmStart | None
+    data: CrowdData, kernels: Kernels, config: CrowdConfig, rng: np.random.Generator, start: HierarchicalFit | None
 ) -> tuple[PairModel, Kernel | None, InducingBasis | None]:
     """Return the model of the consensus alone, its kernel and its basis."""
     pair_data = PairData(data.items, data.comparisons, data.shards)
@@ -545,7 +526,7 @@ def _covariates(
     kernel: Kernel | None,
     config: CrowdConfig,
     rng: np.random.Generator,
-    start: HierarchyWarmStart | None,
+    start: HierarchicalFit | None,
 ) -> tuple[Covariates | None, Kernel | None]:
     """Return the covariates of users with features, and the kernel that they stand for."""
     if users is None:

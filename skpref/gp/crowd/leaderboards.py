@@ -322,8 +322,11 @@ class CrowdLeaderboards(CrowdBase):
             raise DataError(f"at={shorten(at)} needs utilities that move: fit with time=, a column of X")
         return timeline.end if at is None else as_time(at, "at", is_dated=timeline.is_dated)
 
-    def _levels_of_rows(self, rows: PairRows | Tasks) -> Array:
-        """Return the groups of rows and their steps in time, shape (n, n_kinds); -1 where a group is unseen."""
+    def _levels_of_rows(self, rows: PairRows | Tasks) -> Array | None:
+        """Return the groups of rows and their steps in time, shape (n, n_kinds); -1 where a group is unseen.
+
+        None of a model without groups or steps.
+        """
         self._refuse_other_times(rows)
         numbers = self._numbers_of_groups(rows.groups, "mark")
         columns: list[Any] = [] if numbers is None else list(numbers.T)
@@ -333,7 +336,7 @@ class CrowdLeaderboards(CrowdBase):
                 self._refuse_unknown_group(kind, ids[int(np.argmax(new))], advice)
         if (timeline := self._timeline_or_none) is not None and rows.time is not None:
             columns.append(timeline.levels_of(rows.time, _PARTS))
-        return np.column_stack(columns)
+        return np.column_stack(columns) if columns else None
 
     def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
         """Refuse times that are missing, dates in the place of numbers, and numbers in the place of dates."""
