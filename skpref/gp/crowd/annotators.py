@@ -139,17 +139,20 @@ def describe_annotators(
         reliability = *learnt.summary(percentiles), learnt.random
         factors = learnt.accuracy(*pairs, likelihood)
     accuracy = _summary(draws, factors, percentiles)
-    bias = _biases(posterior, users, credibility) if posterior.consensus.has_order else (None, None, None)
+    bias: tuple[Array | None, ...] = (None, None, None)
+    if posterior.consensus.has_order:
+        bias = _intervals(*posterior.side_effects(users), credibility)
+    ties = () if thresholds is None else map(np.exp, _intervals(thresholds.mean, thresholds.variance, credibility))
     n_labels = np.bincount(np.asarray(comparisons.user), comparisons.weight, users.size).astype(np.float64)
     return Annotators(
         np.asarray(ids),
         n_labels,
         _agreement(posterior, items, comparisons, users.size),
         *accuracy,
-        _distances(posterior, users, items),
+        np.sqrt(np.mean(posterior.deviations(users, items) ** 2, axis=1)),
         *reliability,
         *bias,
-        *(() if thresholds is None else _thresholds(thresholds, credibility)),
+        *ties,
     )
 
 
@@ -214,19 +217,8 @@ def _summary(draws: Array, factors: tuple[Array, Array] | None, percentiles: Arr
     return result[0], np.minimum(result[1], result[0]), np.maximum(result[2], result[0])
 
 
-def _distances(posterior: Posterior, users: Items, items: Items) -> Array:
-    return np.asarray(np.sqrt(np.mean(posterior.deviations(users, items) ** 2, axis=1)))
-
-
-def _thresholds(thresholds: TieThresholds, credibility: float) -> tuple[Array, Array, Array]:
-    """Return posterior median and credible interval of each user's threshold of ties."""
-    half_width = ndtri(0.5 + 0.5 * credibility) * np.sqrt(thresholds.variance)
-    return np.exp(thresholds.mean), np.exp(thresholds.mean - half_width), np.exp(thresholds.mean + half_width)
-
-
-def _biases(posterior: Posterior, users: Items, credibility: float) -> tuple[Array, Array, Array]:
-    """Return posterior mean and credible interval of the advantage that each user gives to the left side."""
-    mean, variance = posterior.side_effects(users)
+def _intervals(mean: Array, variance: Array, credibility: float) -> tuple[Array, Array, Array]:
+    """Return means of normal distributions and the ends of their credible intervals."""
     half_width = ndtri(0.5 + 0.5 * credibility) * np.sqrt(variance)
     return mean, mean - half_width, mean + half_width
 

@@ -31,11 +31,9 @@ from skpref.gp.crowd.base import (
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities, Items
-from skpref.gp.pairwise.base import OF_CLASSIFIERS, SHARED_CONSTRAINTS, probability_positive
+from skpref.gp.pairwise.base import CLASSIFIER_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns, warn_never_left, warn_unlabelled
-from skpref.gp.pairwise.fit import NAMED_KERNELS
-from skpref.likelihoods import Likelihood
-from skpref.settings import CHECKPOINT_CONSTRAINTS, SVI, FactorPrior
+from skpref.settings import SVI, FactorPrior
 
 if TYPE_CHECKING:
     import os
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons, IdColumn
     from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.gp.pairwise.columns import PairRows
+    from skpref.likelihoods import Likelihood
     from skpref.settings import LBFGS, Checkpoint, Fixed, Gamma, Inducing
 
 
@@ -256,26 +255,15 @@ class CrowdGPPL(ShardedCrowd):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{key: value for key, value in SHARED_CONSTRAINTS.items() if key != "inference"},
-        **CHECKPOINT_CONSTRAINTS,
-        "kernel": [Kernel, StrOptions(set(NAMED_KERNELS)), None],
-        "items": [Table, "array-like", "sparse matrix", None],
+        **CLASSIFIER_CONSTRAINTS,
         "users": [Table, "array-like", "sparse matrix", None],
-        "likelihood": [StrOptions(OF_CLASSIFIERS), Likelihood],
         "n_factors": [Interval(Integral, 0, None, closed="left")],
         "factor_prior": [FactorPrior, None],
         "consensus": ["boolean"],
-        "item_effects": ["boolean"],
-        "order_effect": ["boolean"],
-        "covariates": ["array-like", dict, None],
-        "groups": ["array-like", dict, None],
-        "time": [str, Integral, None],
         "user": [str, Integral, None],
         "left": [str, Integral, None],
         "right": [str, Integral, None],
-        "weight": [str, Integral, None],
         "unknown_user": [StrOptions({"consensus", "raise"})],
-        "on_self": [StrOptions({"raise", "drop"})],
         "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi", "linearised"}), SVI],
     }
 

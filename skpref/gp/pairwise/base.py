@@ -28,6 +28,7 @@ from skpref._math.random import as_generator
 from skpref._sources import accept_collections
 from skpref._validation import validate_data
 from skpref._warn import warn
+from skpref.data import Table
 from skpref.data.comparisons import from_scores
 from skpref.data.labels import (
     are_classes,
@@ -43,7 +44,7 @@ from skpref.exceptions import DataError, DataWarning
 from skpref.gp.capabilities import check_unchanged
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.pairwise.effects import NamesColumns
-from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit, WarmStart, fit_pairs
+from skpref.gp.pairwise.fit import NAMED_KERNELS, PairConfig, PairData, PairFit, WarmStart, fit_pairs
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.gp.posterior import check_blocks
 from skpref.inference.problem import State
@@ -63,6 +64,7 @@ from skpref.likelihoods import (
 from skpref.likelihoods.ties import sum_of_sides
 from skpref.metrics import pair_accuracy
 from skpref.settings import (
+    CHECKPOINT_CONSTRAINTS,
     INDUCING_CONSTRAINTS,
     LBFGS,
     SVI,
@@ -101,7 +103,6 @@ LIKELIHOODS = {
     "logit-graded": PairwiseLogitTies,
     "margin": PairwiseMargin,
 }
-OF_CLASSIFIERS = set(LIKELIHOODS) - {"plackett-luce"}
 _NOT_OF_PAIRS = {"auto", "luce", "probit-graded", "logit-graded", "margin"}
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, None],
@@ -115,6 +116,20 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "warm_start": ["boolean"],
     "verbose": ["verbose"],
     "random_state": ["random_state", np.random.Generator],
+}
+CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
+    **SHARED_CONSTRAINTS,
+    **CHECKPOINT_CONSTRAINTS,
+    "items": [Table, "array-like", "sparse matrix", None],
+    "kernel": [Kernel, StrOptions(set(NAMED_KERNELS)), None],
+    "item_effects": ["boolean"],
+    "order_effect": ["boolean"],
+    "covariates": ["array-like", dict, None],
+    "groups": ["array-like", dict, None],
+    "time": [str, Integral, None],
+    "weight": [str, Integral, None],
+    "on_self": [StrOptions({"raise", "drop"})],
+    "likelihood": [StrOptions(set(LIKELIHOODS) - {"plackett-luce"}), Likelihood],
 }
 _N_INDUCING = 300
 _THREE = 3  # levels of answers with ties, which are no grades
