@@ -150,9 +150,9 @@ def mixed_half(fits: Sequence[HierarchyFit]) -> Array:
 # .. [OPW13] Opper, Paquet, Winther: Perturbative corrections for approximate inference in Gaussian latent variable
 #    models. JMLR 14, 2013.
 
-_STEP = 0.5  # step in the logarithm of the scale by which slopes are measured
-_PASSES = 6  # passes of the sites at another scale
-_LARGEST = 0.7  # largest change of the logarithm of the scale at a time
+_SCALE_STEP = 0.5  # step in the logarithm of the scale by which slopes are measured
+_SCALE_PASSES = 6  # passes of the sites at another scale
+_LARGEST_CHANGE = 0.7  # largest change of the logarithm of the scale at a time
 _SMALL = 0.02  # change that is none
 _ROUNDS = 2  # changes, as the second derivative differs from place to place
 _LEAST_CURVATURE = 1.0  # nats: with less, answers tell nothing of the scale
@@ -199,17 +199,17 @@ def correction_of_scale(model: Hierarchy, fit: HierarchyFit) -> float:
         grown = np.ones(len(fit.state.S))
         grown[: grown.size - model.places.order] = np.exp(0.5 * log_scale)
         S = grown[:, None] * fit.state.S * grown
-        at = fit_hierarchy(alone, replace(fit.state, S=S), max_iter=_PASSES, tol=0.0)
+        at = fit_hierarchy(alone, replace(fit.state, S=S), max_iter=_SCALE_PASSES, tol=0.0)
         return at.evidence, log_ratio(alone, at)
 
     change, balance = 0.0, None
     for _ in range(_ROUNDS):
-        values = np.array([evidence(change + step) for step in (-_STEP, 0.0, _STEP)])
-        slopes = (values[2] - values[0]) / (2.0 * _STEP)
+        values = np.array([evidence(change + step) for step in (-_SCALE_STEP, 0.0, _SCALE_STEP)])
+        slopes = (values[2] - values[0]) / (2.0 * _SCALE_STEP)
         balance = float(slopes[0]) if balance is None else balance
         total = values.sum(axis=1)
-        curvature = max((2.0 * total[1] - total[0] - total[2]) / _STEP**2, _LEAST_CURVATURE)
-        step = float(np.clip((slopes.sum() - balance) / curvature, -_LARGEST, _LARGEST))
+        curvature = max((2.0 * total[1] - total[0] - total[2]) / _SCALE_STEP**2, _LEAST_CURVATURE)
+        step = float(np.clip((slopes.sum() - balance) / curvature, -_LARGEST_CHANGE, _LARGEST_CHANGE))
         change += step
         if abs(step) < _SMALL or not np.isfinite(step):
             break

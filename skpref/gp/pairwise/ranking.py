@@ -321,7 +321,7 @@ def _draws(posterior: PairPosterior, items: Items, n_samples: int, rng: np.rando
 
 
 # --------------------------- matrices of wins: how often one item is preferred to another, as predicted and as observed
-_MAX_SHOWN = 8  # items in the text of a matrix
+_MAX_CELLS = 8  # items in the text of a matrix
 _WIDTH = 12  # characters of an id in it
 
 
@@ -375,7 +375,7 @@ class WinMatrix:
 
     def __repr__(self) -> str:
         """Return the first predictions as a table."""
-        n = min(len(self.id), _MAX_SHOWN)
+        n = min(len(self.id), _MAX_CELLS)
         names = [cell(item, 2)[:_WIDTH] for item in self.id[:n].tolist()]
         shares = self.predicted[:n, :n].tolist()
         rows = [[name, *(cell(p, 2) for p in row)] for name, row in zip(names, shares, strict=True)]
