@@ -139,7 +139,8 @@ def test_modules_bind_a_name_once():
                 names += [] if "overload" in map(ast.unparse, node.decorator_list) else [node.name]
             elif isinstance(node, ast.Assign | ast.AnnAssign):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                names += [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+                bound = [part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+                names += [part.id for part in bound if isinstance(part.ctx, ast.Store)]
         twice += [f"{path}: {name}" for name in sorted(set(names)) if names.count(name) > 1]
     assert not twice
 
