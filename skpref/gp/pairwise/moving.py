@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -119,10 +118,6 @@ class MovingClassifier(TaskClassifier):
     def _read_tasks(self, X: Any, *, reset: bool = False, weighted: bool = False) -> Tasks:
         tasks = super()._read_tasks(X, reset=reset, weighted=weighted)
         return replace(tasks, time=np.zeros(len(tasks.present))) if self._stands_still else tasks
-
-    @abstractmethod
-    def _fit_comparisons(self, items: Entities, comparisons: Comparisons, *, is_dated: bool) -> None:
-        """Fit to comparisons in memory."""
 
     def _needs_all(self, summaries: list[ShardSummary]) -> bool:
         """Tell whether a fit needs all comparisons in one place."""
