@@ -24,7 +24,7 @@ from skpref.exceptions import DataError
 from skpref.gp.capabilities import Capabilities, check_unchanged
 from skpref.gp.entities import Entities, describe_unknown, holds_features, players_of
 from skpref.gp.pairwise.base import as_likelihood, connected_components, draw_utilities
-from skpref.gp.pairwise.fit import HYPER_PAIRS, PairData
+from skpref.gp.pairwise.fit import PairData
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
 from skpref.gp.pairwise.ranking import WinMatrix, predicted_wins, win_matrix
@@ -151,7 +151,7 @@ class MovingClassifier(TaskClassifier):
         self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
         summaries.clear()  # they take 32 bytes for each item and shard
         config = self._config(offsets=self._has_offsets(), order=self.order_effect)
-        here = merge_if_few(joined, HYPER_PAIRS, keep_order=self.order_effect)
+        here = merge_if_few(joined, keep_order=self.order_effect)
         data = PairData(items.seen_features, here, joined)
         self._set_attributes(self._infer(data, config, self.item_ids_))
         self._keep(ComparisonCounts(joined.weight_of_item))

@@ -38,7 +38,7 @@ from skpref.gp.pairwise.base import (
 )
 from skpref.gp.pairwise.fit import PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items
-from skpref.gp.pairwise.scored_groups import ALL_ROWS, check_columns, fit_groups, weigh_pairs_of_scores
+from skpref.gp.pairwise.scored_groups import are_few, check_columns, fit_groups, weigh_pairs_of_scores
 from skpref.gp.relevance import prior_relevance
 from skpref.likelihoods import Luce
 from skpref.metrics import concordance
@@ -267,7 +267,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
         """Fit to rows in whole groups: points and kernel by a sample, the posterior by sums over all comparisons."""
         check_columns(source, comparisons, qid)
         found: list[Any] = list(feature_columns(source, qid))
-        if found[0].n_rows <= ALL_ROWS or not self._sums_suffice:
+        if are_few(found[0]) or not self._sums_suffice:
             X, y, weight = bring_rows(found[0], "fits by mini-batches or with learnt likelihoods")
             self._fit_rows(X.drop(columns=qid), y, None, X[qid].to_numpy(), weight)
             return

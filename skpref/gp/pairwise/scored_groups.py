@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.gaussian_process.kernels import Kernel
 
-    from skpref._sources import Source
+    from skpref._sources import Source, SourceRows
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.pairwise.fit import PairConfig
     from skpref.gp.pairwise.posterior import PairPosterior
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from skpref.inference.summed import Sums
     from skpref.likelihoods import Likelihood
 
-ALL_ROWS = 10_000  # rows up to which all are brought into memory
+_ALL_ROWS = 10_000  # rows up to which all are brought into memory
 _AVERAGED = 1000  # items over which residuals are averaged
 
 
@@ -187,6 +187,11 @@ def _read_groups(
     n_scores = np.bincount(item, weights, first.size)[compared].astype(np.float64)
     shard = ScoredPairs(features[first][compared], pairs.take(order), n_scores, np.zeros(order.size))
     return _Summary(np.unique(group), order.size, compared.size), shard
+
+
+def are_few(rows: SourceRows) -> bool:
+    """Tell whether all rows are brought into memory."""
+    return rows.n_rows <= _ALL_ROWS
 
 
 def fit_groups(found: list[Any], shell: Any, qid: str, config: PairConfig) -> PairFit:

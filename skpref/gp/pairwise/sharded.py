@@ -20,6 +20,7 @@ from skpref.data.stored import check_names
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.columns import refuse_two_weights
+from skpref.gp.pairwise.fit import HYPER_PAIRS
 from skpref.inference.shards import ShardedProblem, ShardRows, split_by_shard, summed
 
 if TYPE_CHECKING:
@@ -123,11 +124,11 @@ def _components(summaries: Sequence[ShardSummary], number: Sequence[IntArray], n
     return np.unique(label, return_inverse=True)[1].astype(np.int64)
 
 
-def merge_if_few(comparisons: ShardedComparisons, limit: int, *, keep_order: bool) -> Comparisons:
+def merge_if_few(comparisons: ShardedComparisons, *, keep_order: bool) -> Comparisons:
     """Return all comparisons, merged, if there are few; otherwise none."""
     empty = np.zeros(0, dtype=np.int64)
     none = Comparisons(empty, empty, np.zeros(0), np.zeros(0), comparisons.n_items)
-    if comparisons.n_pairs > limit:
+    if comparisons.n_pairs > HYPER_PAIRS:
         return none
     return comparisons.take(np.arange(comparisons.n_pairs)).merged(keep_order=keep_order)
 

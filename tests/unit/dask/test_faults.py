@@ -50,7 +50,7 @@ def _small(monkeypatch):
     monkeypatch.setattr("skpref.gp.sparse.sums.SAMPLE_ROWS", 150)
     monkeypatch.setattr("skpref.gp.sparse.class_sums.SAMPLE_ROWS", 100)
     monkeypatch.setattr("skpref.gp.sparse.classifier._SEARCH_ROWS", 100)
-    monkeypatch.setattr("skpref.gp.pairwise.regressor.ALL_ROWS", 40)
+    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._ALL_ROWS", 40)
     monkeypatch.setattr("skpref.gp.pairwise.scored_groups._MAX_ROUNDS", 2)
 
 

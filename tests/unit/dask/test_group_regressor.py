@@ -5,7 +5,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import GPPLRegressor
 from skpref.exceptions import DataError
-from skpref.gp.pairwise import regressor
 from tests.unit.gp.pairwise import test_scored_groups as in_files
 from tests.unit.gp.pairwise.test_scored_groups import TABLE, X
 
@@ -15,7 +14,7 @@ FIXED = in_files.FIXED | {"tol": 0.1}  # few passes: rounds cost 30 ms each
 
 @pytest.fixture
 def _sampled(monkeypatch):
-    monkeypatch.setattr(regressor, "ALL_ROWS", 40)
+    monkeypatch.setattr(scored_groups, "_ALL_ROWS", 40)
     monkeypatch.setattr("skpref.gp.pairwise.scored_groups._MAX_ROUNDS", 2)
 
 

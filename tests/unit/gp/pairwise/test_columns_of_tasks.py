@@ -147,7 +147,7 @@ def test_part_worths_have_covariates_beside_them():
     model = CrowdGPPL(table, likelihood="luce", user="who", covariates=PRICES, random_state=0).fit(rows, y)
     assert model.part_worths()["feature"].tolist() == ["size", "speed"]
     assert model.covariate_table()["effect_high"][0] < 0.0
-    with pytest.raises(DataError, match="part-worths are the same in all groups"):
+    with pytest.raises(DataError, match="is not for part-worths, which are the same in all groups"):
         CrowdGPPL(table, likelihood="luce", user="who", groups=["place"]).fit(rows.assign(place="home"), y)
 
 

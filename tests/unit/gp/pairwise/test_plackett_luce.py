@@ -159,7 +159,7 @@ def test_what_rankings_cannot_be_is_refused_in_words(options, given, message):
 
 @pytest.mark.parametrize("likelihood", ["plackett-luce", Luce()], ids=str)
 def test_files_are_brought_into_memory(likelihood, tmp_path, monkeypatch):
-    monkeypatch.setattr("skpref.gp.pairwise.regressor.ALL_ROWS", 10)
+    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._ALL_ROWS", 10)
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "score": SCORE, "query": QID})
     table.to_parquet(tmp_path / "items.parquet")

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF
 import skpref
 from skpref import GPPLRegressor
 from skpref.exceptions import DataError
-from skpref.gp.pairwise import regressor, scored_groups
+from skpref.gp.pairwise import scored_groups
 from tests.unit.gp.sparse.test_sums import stored
 
 pandas = pytest.importorskip("pandas")
@@ -25,7 +25,7 @@ FIXED = {"kernel": RBF([1.5, 2.0], "fixed"), "inducing": _rng.uniform(-2, 2, (12
 
 @pytest.fixture
 def _small_batches(monkeypatch):
-    monkeypatch.setattr(regressor, "ALL_ROWS", 40)
+    monkeypatch.setattr(scored_groups, "_ALL_ROWS", 40)
     monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 50)
 
 
