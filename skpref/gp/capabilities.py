@@ -40,7 +40,7 @@ def _is_one(value: Any, wanted: Any) -> bool:
 
 
 def check_unchanged(name: str, now: Any, then: Any) -> None:
-    """Refuse a parameter that makes another model than that of the fit."""
+    """Refuse a parameter by which the model would not be the one that was fitted."""
     if now != then:
         raise DataError(
             f"{name} differs from that of the fit, which had {shorten(then)}; got {shorten(now)}. Set it back, or call "

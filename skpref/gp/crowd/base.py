@@ -199,7 +199,7 @@ class CrowdBase(TaskClassifier):
         return self.optimizer in {"auto", None}
 
     def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, *tables: Any) -> None:
-        """Fit to tasks in memory; with tables of new items and users, in addition to those of the earlier fit."""
+        """Fit to tasks in memory; with tables of new items and users, in addition to the tasks of the earlier fit."""
         _TASKS.check(vars(self))
         if self._has_part_worths():
             _PART_WORTHS.check({"groups": self.groups or None, "time": self.time})

@@ -189,7 +189,7 @@ class NamesColumns:
         self.covariate_names_ = np.array(self._effect_names, dtype=str)
 
     def _refuse_other_covariates(self) -> None:
-        """Refuse other covariates than those of the fit."""
+        """Refuse covariates that the fit did not have, or had in another order."""
         check_unchanged("covariates", self._effect_names, self.covariate_names_.tolist())
 
     def _with_covariates(self, rows: PairRows) -> PairRows:

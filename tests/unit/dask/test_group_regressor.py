@@ -5,6 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import GPPLRegressor
 from skpref.exceptions import DataError
+from skpref.gp.pairwise import scored_groups
 from tests.unit.gp.pairwise import test_scored_groups as in_files
 from tests.unit.gp.pairwise.test_scored_groups import TABLE, X
 
