@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from skpref.settings import LBFGS, Checkpoint, Fixed, Gamma, Inducing
 
 
-@dataclass(eq=False, repr=False)
 class CrowdGPPL(ShardedCrowd):
     """Preferences of many people from their comparisons: a consensus, personal utilities, and reliabilities.
 
@@ -267,35 +266,66 @@ class CrowdGPPL(ShardedCrowd):
         "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi", "linearised"}), SVI],
     }
 
-    items: Table | Any = None
-    users: Table | MatrixLike | None = None
-    _: KW_ONLY
-    n_factors: int = 20
-    factor_prior: FactorPrior | None = None
-    kernel: Kernel | None = None
-    consensus: bool = True
-    item_effects: bool = True
-    order_effect: bool = False
-    covariates: Sequence[Any] | Mapping[str, Any] | None = None
-    groups: Sequence[str | int] | Mapping[str, str | int] | None = None
-    time: str | int | None = None
-    user: str | int | None = None
-    left: str | int | None = None
-    right: str | int | None = None
-    weight: str | int | None = None
-    unknown_user: str = "consensus"
-    on_self: Literal["raise", "drop"] = "raise"
-    likelihood: str | Likelihood = "auto"
-    inference: str | SVI = "auto"
-    inducing: int | Inducing | MatrixLike = 300
-    max_iter: int = 200
-    tol: float = 1e-3
-    scale_prior: Gamma | Fixed | None = None
-    optimizer: str | LBFGS | None = "auto"
-    warm_start: bool = False
-    checkpoint: str | os.PathLike[str] | Checkpoint | None = None
-    verbose: int = 0
-    random_state: RandomState = None
+    def __init__(
+        self,
+        items: Table | MatrixLike | None = None,
+        users: Table | MatrixLike | None = None,
+        *,
+        n_factors: int = 20,
+        factor_prior: FactorPrior | None = None,
+        kernel: Kernel | None = None,
+        consensus: bool = True,
+        item_effects: bool = True,
+        order_effect: bool = False,
+        covariates: Sequence[Any] | Mapping[str, Any] | None = None,
+        groups: Sequence[str | int] | Mapping[str, str | int] | None = None,
+        time: str | int | None = None,
+        user: str | int | None = None,
+        left: str | int | None = None,
+        right: str | int | None = None,
+        weight: str | int | None = None,
+        unknown_user: str = "consensus",
+        on_self: Literal["raise", "drop"] = "raise",
+        likelihood: str | Likelihood = "auto",
+        inference: str | SVI = "auto",
+        inducing: int | Inducing | MatrixLike = 300,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        scale_prior: Gamma | Fixed | None = None,
+        optimizer: str | LBFGS | None = "auto",
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.items = items
+        self.users = users
+        self.n_factors = n_factors
+        self.factor_prior = factor_prior
+        self.kernel = kernel
+        self.consensus = consensus
+        self.item_effects = item_effects
+        self.order_effect = order_effect
+        self.covariates = covariates
+        self.groups = groups
+        self.time = time
+        self.user = user
+        self.left = left
+        self.right = right
+        self.weight = weight
+        self.unknown_user = unknown_user
+        self.on_self = on_self
+        self.likelihood = likelihood
+        self.inference = inference
+        self.inducing = inducing
+        self.max_iter = max_iter
+        self.tol = tol
+        self.scale_prior = scale_prior
+        self.optimizer = optimizer
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.random_state = random_state
 
     # ---------------------------------------------------------------- fitting
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from skpref.settings import LBFGS, SVI, Checkpoint, Fixed, Gamma, Inducing
 
 
-@dataclass(eq=False, repr=False)
 class GPPLClassifier(MovingClassifier):
     """Preferences between named items, learnt from comparisons: a Bayesian Bradley-Terry or Thurstone model.
 
@@ -247,32 +246,60 @@ class GPPLClassifier(MovingClassifier):
         "dynamics": [StrOptions(DYNAMICS)],
     }
 
-    items: Table | Any = None
-    kernel: Kernel | str | None = None
-    _: KW_ONLY
-    item_effects: bool = True
-    order_effect: bool = False
-    covariates: Sequence[Any] | Mapping[str, Any] | None = None
-    left: str | int | Sequence[str | int] | None = None
-    right: str | int | Sequence[str | int] | None = None
-    team: Literal["sum", "mean"] = "sum"
-    groups: Sequence[str | int] | Mapping[str, str | int] | None = None
-    context: Sequence[str | int | Sequence[str | int]] | None = None
-    weight: str | int | None = None
-    time: str | int | None = None
-    dynamics: str = "auto"
-    on_self: Literal["raise", "drop"] = "raise"
-    likelihood: str | Likelihood = "auto"
-    inference: str | SVI = "auto"
-    inducing: int | Inducing | MatrixLike = 300
-    max_iter: int = 200
-    tol: float = 1e-4
-    scale_prior: Gamma | Fixed | None = None
-    optimizer: str | LBFGS | None = "auto"
-    warm_start: bool = False
-    checkpoint: str | os.PathLike[str] | Checkpoint | None = None
-    verbose: int = 0
-    random_state: RandomState = None
+    def __init__(
+        self,
+        items: Table | MatrixLike | None = None,
+        kernel: Kernel | str | None = None,
+        *,
+        item_effects: bool = True,
+        order_effect: bool = False,
+        covariates: Sequence[Any] | Mapping[str, Any] | None = None,
+        left: str | int | Sequence[str | int] | None = None,
+        right: str | int | Sequence[str | int] | None = None,
+        team: Literal["sum", "mean"] = "sum",
+        groups: Sequence[str | int] | Mapping[str, str | int] | None = None,
+        context: Sequence[str | int | Sequence[str | int]] | None = None,
+        weight: str | int | None = None,
+        time: str | int | None = None,
+        dynamics: str = "auto",
+        on_self: Literal["raise", "drop"] = "raise",
+        likelihood: str | Likelihood = "auto",
+        inference: str | SVI = "auto",
+        inducing: int | Inducing | MatrixLike = 300,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        scale_prior: Gamma | Fixed | None = None,
+        optimizer: str | LBFGS | None = "auto",
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.items = items
+        self.kernel = kernel
+        self.item_effects = item_effects
+        self.order_effect = order_effect
+        self.covariates = covariates
+        self.left = left
+        self.right = right
+        self.team = team
+        self.groups = groups
+        self.context = context
+        self.weight = weight
+        self.time = time
+        self.dynamics = dynamics
+        self.on_self = on_self
+        self.likelihood = likelihood
+        self.inference = inference
+        self.inducing = inducing
+        self.max_iter = max_iter
+        self.tol = tol
+        self.scale_prior = scale_prior
+        self.optimizer = optimizer
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.random_state = random_state
 
     @fit_context
     def fit(self, X: IdRows | Stored, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:

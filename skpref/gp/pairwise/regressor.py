@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
@@ -61,7 +60,6 @@ _RANKINGS = Capabilities(
 )
 
 
-@dataclass(eq=False, repr=False)
 class GPPLRegressor(RegressorMixin, PairwiseGP):
     """Learning to rank by a Gaussian process: utilities of items from scores, grades, ranks or comparisons.
 
@@ -179,19 +177,34 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
-    kernel: Kernel | None = None
-    _: KW_ONLY
-    likelihood: str | Likelihood = "probit"
-    inference: str | SVI = "auto"
-    inducing: int | Inducing | MatrixLike = 300
-    max_iter: int = 200
-    tol: float = 1e-4
-    scale_prior: Gamma | Fixed | None = None
-    optimizer: str | LBFGS | None = "auto"
-    pairs_per_item: int = 10
-    warm_start: bool = False
-    verbose: int = 0
-    random_state: RandomState = None
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        likelihood: str | Likelihood = "probit",
+        inference: str | SVI = "auto",
+        inducing: int | Inducing | MatrixLike = 300,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        scale_prior: Gamma | Fixed | None = None,
+        optimizer: str | LBFGS | None = "auto",
+        pairs_per_item: int = 10,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.inference = inference
+        self.inducing = inducing
+        self.max_iter = max_iter
+        self.tol = tol
+        self.scale_prior = scale_prior
+        self.optimizer = optimizer
+        self.pairs_per_item = pairs_per_item
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
