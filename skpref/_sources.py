@@ -38,6 +38,7 @@ __all__ = [
     "accept_collections",
     "as_source",
     "become_unfitted",
+    "bring_rows",
     "feature_columns",
     "is_collection",
     "is_elsewhere",
@@ -48,6 +49,7 @@ __all__ = [
     "target_column",
 ]
 
+_MOST_STORED = 5_000_000  # rows that are brought into memory
 _Method = TypeVar("_Method", bound="Callable[..., Any]")
 
 
@@ -81,12 +83,19 @@ class Source(Protocol):
 class SourceRows(Protocol):
     """Rows that are not in memory; functions take a table, targets, weights, the number of the first row, and more."""
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
+    n_rows: int
 
     def everything(self) -> tuple[Any, Any, Any]:
         """Return all rows, targets and weights."""
+        X, y, weight = zip(*(part for part in self.collect(whole_part) if len(part[0])), strict=True)
+        if isinstance(X[0], np.ndarray):
+            rows = np.concatenate(X)
+        else:
+            import pandas as pd
+
+            frames = [part.to_pandas() if hasattr(part, "to_pandas") else part for part in X]
+            rows = pd.concat(frames, ignore_index=True)
+        return rows, np.concatenate(y), None if weight[0] is None else np.concatenate(weight)
 
     def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
         """Yield the results of a function of one part of the rows after the other."""
@@ -123,24 +132,16 @@ class FileSource:
         return shared_schema(self._dataset, list(names))
 
 
-class _FileRows:
+class _FileRows(SourceRows):
     """Rows of a dataset of pyarrow; up to a million are in memory at a time."""
 
     def __init__(self, dataset: Any, columns: list[str], y: str | None, weight: str | None, group: str | None) -> None:
         self._dataset, self._columns, self._y, self._weight, self._group = dataset, columns, y, weight, group
 
     @cached_property
-    def n_rows(self) -> int:
+    def n_rows(self) -> int:  # type: ignore[override]  # once it is asked for
         """Number of rows."""
         return int(self._dataset.count_rows())
-
-    def everything(self) -> tuple[Any, Any, Any]:
-        """Return all rows, targets and weights."""
-        import pandas as pd
-
-        X, y, weight = zip(*self.collect(whole_part), strict=True)
-        rows = pd.concat([part.to_pandas() for part in X], ignore_index=True)
-        return rows, np.concatenate(y), None if self._weight is None else np.concatenate(weight)
 
     def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
         """Yield the results."""
@@ -194,6 +195,16 @@ def feature_columns(source: Source, *others: str) -> tuple[SourceRows, list[str]
     if not rows.n_rows:
         raise DataError(NO_ROWS.format("X", "rows"))
     return rows, names
+
+
+def bring_rows(rows: SourceRows, what: str) -> tuple[Any, Any, Any]:
+    """Return all rows, targets and weights for what needs them in memory, unless there are too many."""
+    if rows.n_rows > _MOST_STORED:
+        raise DataError(
+            f"X has {rows.n_rows} rows; {what} of files or a cluster are brought into memory, at most {_MOST_STORED}: "
+            "fit to a part of the rows"
+        )
+    return rows.everything()
 
 
 def target_column(source: Source) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpref.inference.shards import put_together, realigned, taken_apart
+from skpref.inference.shards import Shards, put_together, realigned, taken_apart
 
 _SMALL = 50_000  # bytes that are sent eight times sooner than they are fetched once
 _AT_ONCE = 16  # results that are on their way to the client at a time
@@ -45,7 +45,7 @@ def _unpacked(kind: type[Parcel], frame: bytes, arrays: list[NDArray[Any]]) -> P
     return kind(put_together(frame, realigned(arrays)))
 
 
-class OnDask:
+class OnDask(Shards):
     """Shards on the workers of a cluster."""
 
     def __init__(self, client: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from skpref._sources import SourceRows, call_on_part, is_collection, whole_part
+from skpref._sources import SourceRows, call_on_part, is_collection
 from skpref._warn import importing
 from skpref.dask.shards import OnDask, released_on_failure
 from skpref.data.shards import with_shared_ids
@@ -53,7 +53,7 @@ class DaskSource:
         return pa.Schema.from_pandas(_with_text_names(self._meta), preserve_index=False)
 
 
-class _DaskRows:
+class _DaskRows(SourceRows):
     """Rows in the partitions of a collection."""
 
     def __init__(
@@ -66,17 +66,6 @@ class _DaskRows:
             sizes = list(self._shards.collect(_size, list(range(n)), *self._held))
         self._starts = np.cumsum([0, *sizes[:-1]]).tolist()
         self.n_rows = sum(sizes)
-
-    def everything(self) -> tuple[Any, Any, Any]:
-        """Return all rows, targets and weights."""
-        X, y, weight = zip(*(part for part in self.collect(whole_part) if len(part[0])), strict=True)
-        if hasattr(X[0], "columns"):
-            import pandas as pd
-
-            rows = pd.concat(X)
-        else:
-            rows = np.concatenate(X)
-        return rows, np.concatenate(y), None if weight[0] is None else np.concatenate(weight)
 
     def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
         """Yield the results."""

@@ -83,12 +83,12 @@ class Comparisons:
     y: Array
     weight: Array
     n_items: int
-    user: IntArray | None = None
+    user: Any = None  # (P,), or None, as the next ones
     n_users: int = 0
     covariates: Array | None = None
     group: IntArray | None = None
-    time: Array | None = None
-    stage: IntArray | None = None
+    time: Any = None
+    stage: Any = None
     context: Array | None = None
 
     def __post_init__(self) -> None:

@@ -79,8 +79,8 @@ class ShardSummary(NamedTuple):
     n_pairs: int  # merged comparisons
     labels: list[float]  # some distinct labels of positive weight, the least and the greatest among them
     classes: AnyArray | None  # the two sides as the labels write them; None without rows
-    users: IdColumn | None = None  # distinct ids of the users
-    pairs_of_user: IntArray | None = None  # (n_users,): merged comparisons of each
+    users: Any = None  # distinct ids of the users
+    pairs_of_user: Any = None  # (n_users,): merged comparisons of each
     groups: Sequence[IdColumn] = ()  # distinct ids of the groups of each kind
     is_dated: bool | None = None  # whether times are dates; None without times or rows
 

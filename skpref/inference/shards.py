@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,52 +48,21 @@ _NEW = 60.0  # seconds for which a folder without a lock counts as new
 _ALIGNMENT = 64  # bytes; NumPy and BLAS may take another route to other bits for arrays that start elsewhere
 
 
-class Shards(Protocol):
-    """Where shards are: runs functions there, in any order, and keeps or brings their results, in the order of shards.
+class Shards:
+    """Where shards are, here in memory: runs functions there and keeps or brings their results, in the order of shards.
 
     A column has an entry for each shard: a plain value, or a handle of `keep`. What is shared goes to all of them.
+    Elsewhere functions may run in any order.
     """
 
     def share(self, value: Any) -> Any:  # noqa: ANN401 - anything
         """Return a handle on a value for all shards."""
-
-    def keep(
-        self, function: Callable[..., tuple[Any, Any]], *columns: Sequence[Any], shared: Sequence[Any] = ()
-    ) -> tuple[list[Any], list[Any]]:
-        """Run function(*entries of a shard, *shared) and return its first results, and handles on its second ones."""
-
-    def collect(
-        self, function: Callable[..., Any], *columns: Sequence[Any], shared: Sequence[Any] = ()
-    ) -> Iterator[Any]:
-        """Yield function(*entries of a shard, *shared) for one shard after the other."""
-
-    def split(
-        self,
-        function: Callable[..., Sequence[Any]],
-        sizes: Sequence[int],
-        *columns: Sequence[Any],
-        shared: Sequence[Any] = (),
-    ) -> list[list[Any]]:
-        """Run function(*entries of a shard, *shared); return handles on its results, as many as in `sizes`."""
-
-    def backed_up(self, kept: Sequence[Any]) -> Sequence[Any]:
-        """Return handles on the same values that a lost place does not lose."""
-
-    def close(self) -> None:
-        """Remove all that was kept, even where the traceback of an error still refers to the handles."""
-
-
-class InMemory:
-    """Shards in the memory of this process."""
-
-    def share(self, value: Any) -> Any:  # noqa: ANN401 - anything
-        """Return the value."""
         return value
 
     def keep(
         self, function: Callable[..., tuple[Any, Any]], *columns: Sequence[Any], shared: Sequence[Any] = ()
     ) -> tuple[list[Any], list[Any]]:
-        """Return the results."""
+        """Run function(*entries of a shard, *shared) and return its first results, and handles on its second ones."""
         brought, kept = [], []
         for first, second in self.collect(function, *columns, shared=shared):
             brought.append(first)
@@ -101,34 +70,34 @@ class InMemory:
         return brought, kept
 
     def store(self, value: Any) -> Any:  # noqa: ANN401 - anything
-        """Return the value."""
+        """Return a handle on a value."""
         return value
 
     def collect(
         self, function: Callable[..., Any], *columns: Sequence[Any], shared: Sequence[Any] = ()
     ) -> Iterator[Any]:
-        """Yield the results."""
+        """Yield function(*entries of a shard, *shared) for one shard after the other."""
         return (function(*entries, *shared) for entries in zip(*columns, strict=True))
 
     def split(
         self,
         function: Callable[..., Sequence[Any]],
-        _sizes: Sequence[int],
+        sizes: Sequence[int],  # noqa: ARG002 - of shards whose results are not here
         *columns: Sequence[Any],
         shared: Sequence[Any] = (),
     ) -> list[list[Any]]:
-        """Return the results."""
+        """Run function(*entries of a shard, *shared); return handles on its results, as many as in `sizes`."""
         return [[self.store(part) for part in parts] for parts in self.collect(function, *columns, shared=shared)]
 
     def backed_up(self, kept: Sequence[Any]) -> Sequence[Any]:
-        """Return the handles: there is one place."""
+        """Return handles on the same values that a lost place does not lose."""
         return kept
 
     def close(self) -> None:
-        """Do nothing."""
+        """Remove all that was kept, even where the traceback of an error still refers to the handles."""
 
 
-class OnDisk(InMemory):
+class OnDisk(Shards):
     """Shards in files of a temporary folder; one is in memory at a time."""
 
     def __init__(self, folder: str | None = None) -> None:
@@ -379,7 +348,7 @@ class _ShardedEvaluation(Evaluation):
 class ShardedProblem(Problem):
     """A problem whose comparisons are in shards; terms, y and weight have no rows."""
 
-    shards: Shards = field(default_factory=InMemory)
+    shards: Shards = field(default_factory=Shards)
     rows: Sequence[Any] = ()  # handles on the `ShardRows` of each shard
     template: Any = None  # handle on this problem without its shards
     n_rows: int = 0  # number of comparisons
@@ -407,7 +376,7 @@ class ShardedProblem(Problem):
             part = slice(start, start + size)
             residual = None if first.residual is None else first.residual[part]
             rows.append(ShardRows(first.left[part], first.right[part], problem.y[part], problem.weight[part], residual))
-        return cls.from_template(problem, InMemory(), rows, problem.n_observations)
+        return cls.from_template(problem, Shards(), rows, problem.n_observations)
 
     def with_residuals(self, basis: InducingBasis, X: Any) -> ShardedProblem:  # noqa: ANN401 - features
         """Return the problem with the residual variance of each comparison."""

@@ -32,7 +32,7 @@ from skpref.data.labels import left_column
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.entities import read_table
-from skpref.gp.pairwise.columns import ReadsColumns
+from skpref.gp.pairwise.effects import NamesColumns
 from skpref.persistence import load, save
 from skpref.tracking.client import LOCK, mlflow_call, require_mlflow
 
@@ -165,7 +165,7 @@ def _inputs(estimator: Any) -> _Inputs | None:
         return None
     if getattr(first, "_has_tasks", False):
         return _task_inputs(first)
-    columns = first._columns if isinstance(first, ReadsColumns) else None  # noqa: SLF001 - of this package
+    columns = first._columns if isinstance(first, NamesColumns) else None  # noqa: SLF001 - of this package
     roles = None if columns is None else columns.roles
     own = [getattr(roles, side, None) for side in sides]
     places = [place if column is None else column for place, column in enumerate(own)]
@@ -270,7 +270,7 @@ def _params(estimator: Any) -> list[Any]:
         specs.append(ParamSpec("return_proba", "boolean", default=False))
     if _has_ties(last):
         specs.append(ParamSpec("ties", "boolean", default=False))
-    if isinstance(last, ReadsColumns):
+    if isinstance(last, NamesColumns):
         specs.append(ParamSpec("rank", "boolean", default=False))
     users = _users(estimator)
     if users is not None:

@@ -130,6 +130,21 @@ def test_no_file_is_longer_than_700_lines():
     assert {path: length for path, length in lengths.items() if length > 700} == {}
 
 
+def test_modules_bind_a_name_once():
+    twice = []
+    for path in SOURCES:
+        names = []
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names += [] if "overload" in map(ast.unparse, node.decorator_list) else [node.name]
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                bound = [part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+                names += [part.id for part in bound if isinstance(part.ctx, ast.Store)]
+        twice += [f"{path}: {name}" for name in sorted(set(names)) if names.count(name) > 1]
+    assert not twice
+
+
 def test_no_function_is_longer_than_100_lines():
     lengths = {
         f"{path.relative_to(ROOT)}:{node.lineno} {name}": (node.end_lineno or node.lineno) - node.lineno + 1

@@ -18,7 +18,7 @@ from skpref._compiled.m3f import Rows, Sums, Thresholds, draw_rows, hinge_losses
 from skpref.data.ratings import Ratings, fingerprint
 from skpref.data.shards import RatingCounts
 from skpref.factorization.max_margin.m3f_chain import MarginProblem, rows_of
-from skpref.inference.shards import InMemory, split_by_shard
+from skpref.inference.shards import Shards, split_by_shard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.m3f_chain import MarginPrior, Side
     from skpref.factorization.max_margin.posterior import RatingVocabularies
     from skpref.inference.gibbs import State
-    from skpref.inference.shards import Shards
 
 _SHARD_RATINGS, _MOST_SHARDS = 1_000_000, 64  # merging takes 200 bytes a rating of one shard
 _NOTHING = np.zeros(0, np.int32), np.zeros(0, np.int16), np.ones(1)
@@ -225,7 +224,7 @@ def _merge_shard(n_rows: int, names: Any, *pieces_and_merging: Any) -> tuple[int
 class ShardedProblem(MarginProblem):
     """A problem whose ratings are in shards; `users` and `items` have no rows."""
 
-    shards: Shards = field(default_factory=InMemory)
+    shards: Shards = field(default_factory=Shards)
     by_user: Any = None  # SideShards
     by_item: Any = None
     cost: float = 1.0  # C

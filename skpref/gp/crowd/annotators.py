@@ -7,13 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import logsumexp, ndtri
 
+from skpref._compiled.tables import look_up, mean_over_pairs
 from skpref._estimator import check_credibility, check_n_samples
 from skpref.data.records import ColumnRecord
+from skpref.gp.crowd.blocks import iterate_users
 from skpref.gp.crowd.personal import PersonalPosterior
-from skpref.gp.crowd.reliability import learn_reliability, percentiles_of
-from skpref.gp.crowd.tabulated import Tabulated
+from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
+from skpref.likelihoods import PairwiseTies
 from skpref.likelihoods.ties import left_without_ties
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
     Posterior: TypeAlias = CrowdPosterior | PersonalPosterior
+    from collections.abc import Callable
+
+    from skpref._typing import BoolArray
 
 __all__ = ["Annotators"]
 
@@ -134,17 +139,20 @@ def describe_annotators(
         reliability = *learnt.summary(percentiles), learnt.random
         factors = learnt.accuracy(*pairs, likelihood)
     accuracy = _summary(draws, factors, percentiles)
-    bias = _biases(posterior, users, credibility) if posterior.consensus.has_order else (None, None, None)
+    bias: tuple[Array | None, ...] = (None, None, None)
+    if posterior.consensus.has_order:
+        bias = _intervals(*posterior.side_effects(users), credibility)
+    ties = () if thresholds is None else map(np.exp, _intervals(thresholds.mean, thresholds.variance, credibility))
     n_labels = np.bincount(np.asarray(comparisons.user), comparisons.weight, users.size).astype(np.float64)
     return Annotators(
         np.asarray(ids),
         n_labels,
         _agreement(posterior, items, comparisons, users.size),
         *accuracy,
-        _distances(posterior, users, items),
+        np.sqrt(np.mean(posterior.deviations(users, items) ** 2, axis=1)),
         *reliability,
         *bias,
-        *(() if thresholds is None else _thresholds(thresholds, credibility)),
+        *ties,
     )
 
 
@@ -209,18 +217,244 @@ def _summary(draws: Array, factors: tuple[Array, Array] | None, percentiles: Arr
     return result[0], np.minimum(result[1], result[0]), np.maximum(result[2], result[0])
 
 
-def _distances(posterior: Posterior, users: Items, items: Items) -> Array:
-    return np.asarray(np.sqrt(np.mean(posterior.deviations(users, items) ** 2, axis=1)))
-
-
-def _thresholds(thresholds: TieThresholds, credibility: float) -> tuple[Array, Array, Array]:
-    """Return posterior median and credible interval of each user's threshold of ties."""
-    half_width = ndtri(0.5 + 0.5 * credibility) * np.sqrt(thresholds.variance)
-    return np.exp(thresholds.mean), np.exp(thresholds.mean - half_width), np.exp(thresholds.mean + half_width)
-
-
-def _biases(posterior: Posterior, users: Items, credibility: float) -> tuple[Array, Array, Array]:
-    """Return posterior mean and credible interval of the advantage that each user gives to the left side."""
-    mean, variance = posterior.side_effects(users)
+def _intervals(mean: Array, variance: Array, credibility: float) -> tuple[Array, Array, Array]:
+    """Return means of normal distributions and the ends of their credible intervals."""
     half_width = ndtri(0.5 + 0.5 * credibility) * np.sqrt(variance)
     return mean, mean - half_width, mean + half_width
+
+
+# ------- how closely each user follows the consensus: rho in z = rho (m_left - m_right), m the consensus of the others
+# It has the role of Crowd-BT's reliability, with a posterior for each user. Its prior is learnt from the crowd: rho is
+# 0 (answers at random), log-normal, or minus that (answers the other way round). Three things keep intervals honest.
+# The consensus is that of the other users; where they say little of the user's pairs, rho keeps its prior. Errors of
+# the consensus, which all users share, are drawn a few times. And where a user has tastes, answers go astray together,
+# so that they count for the share of their information that is not about tastes.
+
+_SIZES = np.geomspace(0.1, 10.0, 20)  # values of rho; an average user has 1
+_GRID = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
+_PSEUDO_USERS = np.array([0.5, 0.5, 9.0])  # numbers of users who contradict, ignore and follow the consensus
+_SPREAD, _SPREAD_USERS = 0.5, 1.0  # prior guess of the standard deviation of log rho, and users it counts for
+_EM_STEPS = 50
+_DRAWS = 8  # draws of the consensus, in mirrored pairs
+_LEAST = 1e-12  # least divisor
+_MOST_TABLES, _REACH = 8, 100.0  # labels that have tables of their log-likelihood, and the largest |z| in these
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Posterior of rho on a grid, for draws of the consensus."""
+
+    weight: Array  # (S, U, G): probability of each draw and grid point, which sum to one for each user
+    consensus: Array  # (S, n): draws of m
+    known: BoolArray  # (U,): whether the other users know the consensus on the user's pairs
+
+    @property
+    def point_probabilities(self) -> Array:
+        """Probabilities of the grid points, shape (U, G)."""
+        return np.asarray(self.weight.sum(axis=0))
+
+    @property
+    def random(self) -> Array:
+        """Probability that a user answers at random, shape (U,)."""
+        return self.point_probabilities[:, _SIZES.size]
+
+    def summary(self, percentiles: Array) -> tuple[Array, Array, Array]:
+        """Return posterior means of rho and the ends of its intervals, shape (U,) each."""
+        ends = np.array([percentiles_of(_GRID, weight, percentiles) for weight in self.point_probabilities])
+        return self.point_probabilities @ _GRID, ends[:, 0], ends[:, 1]
+
+    def accuracy(self, left: IntArray, right: IntArray, weight: Array, likelihood: Likelihood) -> tuple[Array, Array]:
+        """Return accuracies at draws and grid points, the same for all users (S G,), and their probabilities (U, S G).
+
+        The accuracy is the probability that an answer to one of these pairs, weighted, agrees with m if it is no tie.
+        Probabilities are zero for users of whose pairs the others know nothing.
+        """
+        apart = np.abs(self.consensus[:, left] - self.consensus[:, right])
+        predict = Tabulated(partial(left_without_ties, likelihood))
+        value = predict(_GRID[:, None] * apart[:, None, :]) @ weight
+        probability = self.known[:, None] * self.weight.transpose(1, 0, 2).reshape(self.weight.shape[1], -1)
+        return value.ravel(), probability
+
+
+def percentiles_of(value: Array, weight: Array, percentiles: Array) -> Array:
+    """Return percentiles of values that have weights, which sum to one."""
+    order = np.argsort(value)
+    below = np.cumsum(weight[order]) - 0.5 * weight[order]
+    return np.asarray(np.interp(percentiles / 100.0, below, value[order]))
+
+
+def learn_reliability(
+    posterior: PersonalPosterior,
+    comparisons: Comparisons,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    thresholds: TieThresholds | None = None,
+) -> Reliability:
+    """Return the posterior of the reliability of all seen users, who may have thresholds of ties of their own."""
+    noise = rng.standard_normal((_DRAWS // 2, posterior.half_rows.shape[1]))
+    noise = np.vstack([noise, -noise]) @ posterior.half_rows.T
+    log_likelihood, known = _log_likelihoods(posterior, comparisons, likelihood, noise, thresholds)
+    log_joint = log_likelihood + _learnt_prior(logsumexp(log_likelihood, axis=0) - np.log(len(noise)))
+    weight = np.exp(log_joint - logsumexp(log_joint, axis=(0, 2), keepdims=True))
+    return Reliability(weight, (posterior.m + noise)[:, : posterior.n_seen], known)
+
+
+def _log_likelihoods(
+    posterior: PersonalPosterior,
+    comparisons: Comparisons,
+    likelihood: Likelihood,
+    noise: Array,
+    thresholds: TieThresholds | None,
+) -> tuple[Array, BoolArray]:
+    """Return log p(answers of a user | draw of the consensus, rho) (S, U, G), and whose pairs others know (U,)."""
+    c = comparisons.take(order_by_user(comparisons))
+    n, order = posterior.n_seen, posterior.consensus.has_order
+    extra = effect_columns(c, posterior.consensus.covariate_scale, order=order)
+    sizes = (posterior.n_users, n), posterior.users.item
+    # The rows of `posterior.users`, and its sites, may be in another order: by group and time.
+    users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, extra, *sizes)
+    n_extra, B = extra.shape[1], posterior.places.spread(posterior.B)
+    centred = posterior.m - posterior.m[:n].mean()
+    centred[n:] = 0.0
+    unexplained = np.eye(len(centred)) - np.outer(centred, centred) / max(float(centred @ centred), _LEAST)
+    tastes = unexplained @ posterior.S_places @ unexplained.T
+    of_user, result = (
+        _user_log_probs(likelihood, c.y, thresholds),
+        np.zeros((len(noise), posterior.n_users, _GRID.size)),
+    )
+    known = np.zeros(posterior.n_users, dtype=bool)
+    sites = posterior.users, posterior.S_places, posterior.tau, posterior.nu
+    for u, (P, W, D, linear) in enumerate(iterate_users(np.arange(posterior.n_users), *sites)):
+        A = users.user_rows(u)
+        mean, shift = A @ posterior.m, A @ B @ posterior.x[u]
+        d = linear - D @ shift
+        residual = d - D @ mean
+        value = mean + shift + P @ (residual - W @ (P @ residual))
+        draws = _draw_without_own_answers(mean, A @ posterior.half_rows, W, d - W @ (P @ d), noise @ A.T)
+        of_items = slice(len(A) - n_extra)
+        known[u] = _is_known(draws[:, of_items], D[of_items, of_items])
+        if not known[u]:
+            continue
+        own, rows = slice(users.rows[u], users.rows[u + 1]), users.seen_rows(u)
+        rows[:, of_items.stop :] = 0.0
+        z = (draws @ rows.T)[:, None, :] * _GRID[:, None] + users.extra[own] @ value[of_items.stop :]
+        along = D @ (A @ centred)
+        of_consensus, of_tastes = float(A @ centred @ along), float(along @ (A @ tastes @ A.T) @ along)
+        share = of_consensus / max(of_consensus + of_tastes, _LEAST)
+        result[:, u] = share * (of_user(u)(c.y[own], z) @ c.weight[own])
+    return result, known
+
+
+def _user_log_probs(
+    likelihood: Likelihood, y: Array, thresholds: TieThresholds | None
+) -> Callable[[int], Callable[[Array, Array], Array]]:
+    """Return log p(y | z) of each user."""
+    if thresholds is None or not isinstance(likelihood, PairwiseTies):
+        shared = _tabulate_log_prob(likelihood, y)
+        return lambda _: shared
+    b, side = np.exp(thresholds.mean), Tabulated(partial(_log_prob_of, likelihood.side, 1.0), _REACH)
+    return lambda u: partial(_log_prob_with_threshold, likelihood, side, float(b[u]))
+
+
+def _log_prob_with_threshold(likelihood: PairwiseTies, side: Tabulated, b: float, y: Array, z: Array) -> Array:
+    """Return log p(y | z) of answers with a threshold, given log p(left | z) without ties."""
+    result, outer = np.empty(z.shape), np.ones(y.shape, dtype=bool)
+    for rows, centre, half in likelihood.inner_levels(y):
+        # As in `threshold_derivatives`, from the side on which both terms are small.
+        far, outer = np.abs(z[..., rows] - b * centre), outer & ~rows
+        upper, lower = side(b * half - far), side(-b * half - far)
+        result[..., rows] = upper + np.log1p(-np.exp(lower - upper))
+    last, sided = b * likelihood.multiples[-2], z[..., outer]
+    result[..., outer] = y[outer] * side(sided - last) + (1.0 - y[outer]) * side(-sided - last)
+    return result
+
+
+def _tabulate_log_prob(likelihood: Likelihood, y: Array) -> Callable[[Array, Array], Array]:
+    """Return log p(y | z), from a table for each label if there are few labels."""
+    labels = np.unique(y)
+    if labels.size > _MOST_TABLES:
+        return likelihood.log_prob
+    tables = [Tabulated(partial(_log_prob_of, likelihood, label), _REACH) for label in labels]
+
+    def log_prob(answers: Array, z: Array) -> Array:
+        result = np.empty(z.shape)
+        for label, table in zip(labels, tables, strict=True):
+            result[..., answers == label] = table(z[..., answers == label])
+        return result
+
+    return log_prob
+
+
+def _log_prob_of(likelihood: Likelihood, label: float, z: Array) -> Array:
+    return likelihood.log_prob(np.full(z.shape, label), z)
+
+
+def _is_known(draws: Array, D: Array) -> bool:
+    """Tell whether draws of the others' consensus on a user's pairs agree more than they differ."""
+    mean = draws.mean(axis=0)
+    rest = draws - mean
+    return float(mean @ D @ mean) > float(np.mean(np.sum(rest @ D * rest, axis=1)))
+
+
+def _draw_without_own_answers(mean: Array, half: Array, W: Array, linear: Array, noise: Array) -> Array:
+    """Return draws of A m given the answers of all other users, close to the draws of its posterior N(A m, Q).
+
+    Their covariance is (I - Q W)^-1 Q = H (I - H^T W H)^-1 H^T, Q = H H^T. Pairs of few items have few directions H.
+    """
+    size, directions = np.linalg.eigh(half @ half.T)
+    kept = size > _LEAST * size[-1]
+    scale, directions = np.sqrt(size[kept]), directions[:, kept]
+    H = directions * scale
+    left, basis = np.linalg.eigh(np.eye(scale.size) - H.T @ W @ H)
+    wider = H @ basis / np.sqrt(np.maximum(left, _LEAST))  # times its transpose, the covariance
+    centre = mean - H @ (H.T @ linear)
+    centre = centre + wider @ (wider.T @ (W @ centre))
+    return np.asarray(centre + noise @ directions / scale @ basis @ wider.T)
+
+
+def _learnt_prior(log_likelihood: Array) -> Array:
+    """Return the log prior of the grid points by EM over the users, shape (G,)."""
+    n, log_size = _SIZES.size, np.log(_SIZES)
+    kinds, centre, spread = _PSEUDO_USERS / _PSEUDO_USERS.sum(), 0.0, _SPREAD
+    for _ in range(_EM_STEPS):
+        of_size = -0.5 * ((log_size - centre) / spread) ** 2
+        of_size -= logsumexp(of_size)
+        reverse, chance, with_it = np.log(kinds)
+        log_prior = np.concatenate([reverse + of_size[::-1], [chance], with_it + of_size])
+        post = log_likelihood + log_prior
+        total = np.exp(post - logsumexp(post, axis=1, keepdims=True)).sum(axis=0)
+        of_sizes = total[:n][::-1] + total[n + 1 :]
+        counts = _PSEUDO_USERS + np.array([total[:n].sum(), total[n], total[n + 1 :].sum()])
+        kinds = counts / counts.sum()
+        n_sized = of_sizes.sum() + _SPREAD_USERS
+        centre = float(of_sizes @ log_size) / n_sized
+        squares = of_sizes @ (log_size - centre) ** 2 + _SPREAD_USERS * _SPREAD**2
+        spread = float(np.sqrt(squares / n_sized))
+    return np.asarray(log_prior)
+
+
+# --------------------------------- a smooth function of one variable that is evaluated so often that a table of it pays
+_CELLS = 40_000  # cells of a table: cubics leave 1e-11 of a likelihood's curve within 100
+
+
+class Tabulated:
+    """A function with its values on a grid from -reach to reach; beyond, it is called itself."""
+
+    def __init__(self, function: Callable[[Array], Array], reach: float = 40.0) -> None:
+        self.function, self.reach = function, reach
+        self.step = 2.0 * reach / _CELLS
+        self.low = -reach - self.step
+        self.table = function(self.low + self.step * np.arange(_CELLS + 3, dtype=np.float64))
+
+    def __call__(self, x: Array) -> Array:
+        """Return the function at x, of any shape."""
+        if not np.abs(x).max(initial=0.0) <= self.reach:
+            return self.function(x)
+        return np.asarray(look_up(self.table, self.low, self.step, x.ravel())).reshape(x.shape)
+
+    def mean_over_pairs(self, f: Array, side: Array, left: IntArray, right: IntArray, weight: Array) -> Array:
+        """Return the weighted sum over pairs of the function of side (f_left - f_right), f (S, n), shape (S,)."""
+        if not np.ptp(f, axis=1).max(initial=0.0) <= self.reach:
+            return np.asarray(self.function(side * (f[:, left] - f[:, right])) @ weight)
+        f = np.ascontiguousarray(f)
+        return np.asarray(mean_over_pairs(self.table, self.low, self.step, f, side, left, right, weight))

@@ -14,31 +14,30 @@ from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
 from skpref.data import Comparisons
+from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
-from skpref.gp.crowd.consensus import MOST_ITEMS
+from skpref.gp.capabilities import Capabilities, check_unchanged
+from skpref.gp.crowd.consensus import MAX_WEIGHT, MOST_ITEMS
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
 from skpref.gp.crowd.fit_hierarchy import (
-    MAX_WEIGHT,
     HierarchicalFit,
-    HierarchyWarmStart,
     Regularisation,
     fit_crowd_hierarchy,
 )
 from skpref.gp.crowd.groups import PARTS, variances
+from skpref.gp.crowd.hierarchy import are_few
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.crowd.timeline import Timeline
-from skpref.gp.crowd.update_hierarchy import are_few
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities, describe_unknown
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
-from skpref.gp.pairwise.groups import NamesGroups
-from skpref.gp.pairwise.tasks import TaskClassifier
+from skpref.gp.pairwise.tasks import TASKS, TaskClassifier
 from skpref.gp.pairwise.thresholds import TieThresholds, predict_answers
 from skpref.gp.posterior import check_blocks
 from skpref.inference.blocks import StackedBlock
@@ -55,16 +54,35 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, BoolArray, Features, IntArray
     from skpref.data import IdColumn
+    from skpref.data.tasks import Tasks
     from skpref.gp.crowd.posterior import FactorPosterior
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.over_time import SkillDynamics
     from skpref.settings import Settings
 
+# Items have effects of their own beside part-worths where each stood in so many pairs, there are at most so many, and
+# a pass over the pairs takes less than about a second.
+_SHOWN_OFTEN, _MOST_EFFECTS, _MOST_WORK = 30, 200, 1e9
 _DEFAULT_FACTORS = 20  # default of n_factors: no warning when users are fewer
 
 
-class CrowdBase(NamesGroups, TaskClassifier):
+_GROUPS = Capabilities(
+    "models with groups or time",
+    {"inference": ("auto", "ep", "laplace"), "optimizer": ("auto", None), "consensus": (True,)},
+    "fit without these, such as one model to the rows of each group",
+)
+_TIMES = Capabilities("models with time", {"warm_start": (False,)}, "fit without time")
+_ALWAYS = {"inference": ("auto", "ep"), "optimizer": ("auto", None), "consensus": (True,)}
+_TASKS = replace(TASKS, takes={**TASKS.takes, **_ALWAYS})
+_PART_WORTHS = Capabilities(
+    "part-worths, which are the same in all groups and at all times",
+    {"groups": (None,), "time": (None,)},
+    "pass a kernel, or leave out the features of the items",
+)
+
+
+class CrowdBase(TaskClassifier):
     """The steps of a fit."""
 
     _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS | {
@@ -129,30 +147,21 @@ class CrowdBase(NamesGroups, TaskClassifier):
         if fitted["consensus"] and self._items.features is not None and not self._crowd_config().part_worths:
             fitted["item_effects"] = "offset" in scales
         for name, value in fitted.items():
-            if getattr(self, name) != value:
-                msg = f"{name} is {getattr(self, name)!r}, but the fitted model has {name}={value!r}; "
-                raise DataError(f"{msg}partial_fit cannot change it. Set it back, or call fit with all comparisons.")
-        if not self._same_covariates():
-            raise DataError(
-                "covariates differ from the first call; partial_fit cannot change them. Set them back, or call fit "
-                "with all comparisons."
-            )
+            check_unchanged(name, getattr(self, name), value)
+        self._refuse_other_covariates()
         self._refuse_other_groups()
         for entities in (self._items, self._users):
             name = entities.parameter
-            if (getattr(self, name) is None) != (entities.features is None):
-                states = ("None", "fitted with") if entities.features is not None else ("given", "fitted without")
-                msg = f"features of {name} are {states[0]}, but the model was {states[1]} them; "
-                raise DataError(
-                    f"{msg}partial_fit cannot change it. Set {name} back, or call fit with all comparisons."
-                )
+            check_unchanged(
+                f"whether {name} have features", getattr(self, name) is not None, entities.features is not None
+            )
 
-    def _warm_start(self, changed: BoolArray | None = None) -> WarmStart | HierarchyWarmStart:
+    def _warm_start(self, changed: BoolArray | None = None) -> WarmStart | HierarchicalFit:
         """Return the start of the next fit; `changed` are the users with new answers, by position."""
         if isinstance(self.posterior_, PersonalPosterior):
             kernels = Kernels(self.kernel_, self.factor_kernel_, self.user_kernel_)
             fitted = self.posterior_, self._state, kernels, self.inducing_points_, self.likelihood_
-            return HierarchyWarmStart(*fitted, changed, self._thresholds)
+            return HierarchicalFit(*fitted, self._thresholds, changed=changed)
         return WarmStart(
             self._state,
             self._segments,
@@ -162,10 +171,24 @@ class CrowdBase(NamesGroups, TaskClassifier):
             self.inducing_users_,
         )
 
+    def _start_alike(self, users: Entities, items: Entities) -> WarmStart | HierarchicalFit | None:
+        """Return the start of a fit with `warm_start`, where the earlier fit was of the same model."""
+        same = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
+        return self._warm_start() if same else None
+
+    def _start_beside(self, new: Comparisons, users: Entities) -> WarmStart | HierarchicalFit:
+        """Return the start of a fit with more comparisons, by users among all."""
+        answered = np.asarray(new.user)[new.weight > 0.0]
+        return self._warm_start(np.bincount(users.position[answered], minlength=users.seen.size) > 0)
+
     def _is_hierarchical(self, n_items: int) -> bool:
         """Tell whether users have posteriors of their own, with correlations, instead of a factorised one."""
+        if self._has_tasks:
+            return True
         if self.groups or self.time is not None:
-            self._refuse_with_groups()
+            _GROUPS.check(vars(self))
+            if self.time is not None:
+                _TIMES.check(vars(self))
             return True
         if self.inference != "auto":
             return self.inference in {"ep", "laplace"}
@@ -175,29 +198,46 @@ class CrowdBase(NamesGroups, TaskClassifier):
         """Tell whether no optimizer changes the hyperparameters of all kernels."""
         return self.optimizer in {"auto", None}
 
-    def _refuse_with_groups(self) -> None:
-        """Refuse parameters that models with groups, such as steps in time, do not have."""
-        name_of = "groups" if self.groups else "time"
-        faults = {
-            f"inference={self.inference!r}": self.inference not in {"auto", "ep", "laplace"},
-            f"optimizer={self.optimizer!r}": not self._keeps_kernels(),
-            "consensus=False": not self.consensus,
-            "warm_start=True": self.time is not None and self.warm_start,
-        }
-        for name, is_set in faults.items():
-            if is_set:
-                raise DataError(
-                    f"{name_of}={getattr(self, name_of)!r} cannot be combined with {name}: it is for inference='ep' or "
-                    "'laplace', consensus=True, optimizer='auto' and without a warm start. Change the parameter, leave "
-                    f"out {name_of}, or fit one model to the rows of each group."
-                )
+    def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, *tables: Any) -> None:
+        """Fit to tasks in memory; with tables of new items and users, in addition to the tasks of the earlier fit."""
+        _TASKS.check(vars(self))
+        if self._has_part_worths():
+            _PART_WORTHS.check({"groups": self.groups or None, "time": self.time})
+        tasks = self._read_tasks(X, reset=not tables, weighted=True)
+        if tables:
+            self._refuse_other_times(tasks)
+            items, users = self._items.with_new(tables[0], *tasks.shown), self._users.with_new(tables[1], tasks.user)
+        else:
+            self._is_dated, self._form, self.classes_ = tasks.is_dated, "", np.arange(tasks.present.shape[1])
+            items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
+            users = Entities.read(self.users, tasks.user, estimator=self, kind="user")
+        self._set_groups(tasks.groups, known=bool(tables))
+        user = users.vocabulary.encode(tasks.user, "X", noun="row", kind="user")
+        group = self._numbers_of_groups(tasks.groups)
+        new, answers = self._encode_tasks(items, tasks, y, sample_weight, user, users.vocabulary.size, group)
+        users, items = mark_seen(new, users, items)
+        if tables:
+            self._learn(users, items, append_comparisons(self._comparisons, new), self._start_beside(new, users))
+            return
+        self._form = answers.form
+        items = replace(items, has_own=self._have_own_effects(items, new))
+        self._learn(users, items, new, self._start_alike(users, items))
+
+    def _task_moments(
+        self, tasks: Tasks, task: IntArray, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None
+    ) -> tuple[Array, Array]:
+        assert isinstance(self.posterior_, PersonalPosterior)  # noqa: S101 - type narrowing: tasks have a hierarchy
+        users, number = self._users_of_rows(tasks.user)
+        asked = (users, number[task]), *pairs
+        levels = self._levels_of_rows(tasks)
+        return self.posterior_.pairs(*asked, covariates=covariates, levels=None if levels is None else levels[task])
 
     def _learn(
         self,
         users: Entities,
         items: Entities,
         comparisons: Comparisons,
-        start: WarmStart | HierarchyWarmStart | None,
+        start: WarmStart | HierarchicalFit | None,
     ) -> None:
         compared = comparisons_of_seen(comparisons, users, items)
         if self._has_side:
@@ -213,14 +253,13 @@ class CrowdBase(NamesGroups, TaskClassifier):
         if compared.time is not None:
             timeline = self._timeline(compared, items, start)
             data = replace(data, timeline=timeline)
-            if isinstance(start, HierarchyWarmStart) and timeline and start.posterior.places.timeline is None:
+            if isinstance(start, HierarchicalFit) and timeline and start.posterior.places.timeline is None:
                 start = None  # all earlier comparisons had one time, which says nothing of how utilities move
         self._infer_crowd(users, items, comparisons, data, start)
 
     def _timeline(self, c: Comparisons, items: Entities, start: Any) -> Timeline | None:
         """Return the steps of the times of comparisons, which continue the steps of an earlier fit."""
-        assert c.time is not None  # noqa: S101 - type narrowing
-        if isinstance(start, HierarchyWarmStart) and (timeline := start.posterior.places.timeline) is not None:
+        if isinstance(start, HierarchicalFit) and (timeline := start.posterior.places.timeline) is not None:
             return timeline.until(c.time)
         features = items.seen_features
         width = items.seen.size + (0 if features is None else self._max_inducing(features))
@@ -233,7 +272,7 @@ class CrowdBase(NamesGroups, TaskClassifier):
         items: Entities,
         comparisons: Comparisons,
         data: CrowdData,
-        start: WarmStart | HierarchyWarmStart | None,
+        start: WarmStart | HierarchicalFit | None,
     ) -> None:
         """Fit to data, which stand for comparisons by ids, and set the attributes."""
         compared = data.comparisons
@@ -257,18 +296,18 @@ class CrowdBase(NamesGroups, TaskClassifier):
         config = self._crowd_config()
         config = replace(config, pair=self._config_of_ties(config.pair, comparisons))
         likelihood = config.pair.likelihood
-        adds = isinstance(start, HierarchyWarmStart) and start.changed is not None
+        adds = isinstance(start, HierarchicalFit) and start.changed is not None
         are_first_ties = start is not None and type(self.likelihood_) is not type(likelihood)
         if are_first_ties or (adds and are_few(compared.n_pairs)):
             start = None
         hierarchical = self._is_hierarchical(compared.n_items) and (small or self._has_tasks)
-        hierarchical = isinstance(start, HierarchyWarmStart) or (start is None and hierarchical)
+        hierarchical = isinstance(start, HierarchicalFit) or (start is None and hierarchical)
         own = hierarchical and isinstance(likelihood, PairwiseTies) and likelihood.learn
         config = replace(config, choose_priors=many, own_thresholds=own, n_own=items.width - items.n_features)
         arguments = data, kernels, config, as_generator(self.random_state)
         if hierarchical:
             with limit_blas_threads(compared.n_items):
-                fit = fit_crowd_hierarchy(*arguments, start if isinstance(start, HierarchyWarmStart) else None)
+                fit = fit_crowd_hierarchy(*arguments, start if isinstance(start, HierarchicalFit) else None)
             items = replace(items, has_own=items.has_own and fit.posterior.places.n_attributes == items.width)
             if items.has_own:
                 fit = replace(fit, posterior=fit.posterior.widened_for_new_items(items.seen.size))
@@ -428,13 +467,27 @@ class CrowdBase(NamesGroups, TaskClassifier):
 
     def _crowd_config(self) -> CrowdConfig:
         prior, default = self._setting("factor_prior"), self._settings_defaults["factor_prior"]
+        part_worths = self._has_tasks and self._has_part_worths()
         return CrowdConfig(
-            pair=self._config(offsets=self._has_offsets(), order=self.order_effect),
+            pair=self._config(offsets=self._has_offsets() and not part_worths, order=self.order_effect),
             n_factors=int(self.n_factors),
             consensus=self.consensus,
             prior_v=_shape_and_rate(prior.item_scale or default.item_scale),
             prior_w=_shape_and_rate(prior.user_scale or default.user_scale),
+            part_worths=part_worths,
         )
+
+    def _has_part_worths(self) -> bool:
+        """Tell whether utilities of items in tasks are linear in their features, with effects of each user's own."""
+        return self.items is not None and self.kernel is None
+
+    def _have_own_effects(self, items: Entities, comparisons: Comparisons) -> bool:
+        """Tell whether items have effects beside the part-worths: where they are few, and each was shown often."""
+        if not (self.item_effects and self._has_part_worths()):
+            return False
+        n, n_shown = items.seen.size, np.count_nonzero(comparisons.weight) / items.seen.size
+        cost = comparisons.n_pairs * (items.n_features + n) ** 2
+        return bool(n_shown >= _SHOWN_OFTEN and n <= _MOST_EFFECTS and cost <= _MOST_WORK)
 
     def _set_dynamics(self) -> None:
         """Set how the consensus moves, where it does."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from skpref._compiled.users import add_by_item
-from skpref.gp.crowd.stacks import Stack, iterate_stacks, split_by_size, stack_users, sum_at
+from skpref.gp.crowd.users import Stack, iterate_stacks, split_by_size, stack_users, sum_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array
     from skpref.gp.crowd.hierarchy import Hierarchy
+    from skpref.gp.crowd.model import CrowdConfig, CrowdData
     from skpref.gp.crowd.places import Places
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
 MOST_ITEMS = 2_000  # items that "ep" and "laplace" accept: 32 MB a matrix, seconds a pass
+MAX_WEIGHT = 1e9  # weight of an answer: beyond, rounding loses the other answers
 # Share of entries of the design below which it is sparse, and entries up to which that saves nothing.
 _FEW_ENTRIES, _SMALL = 0.1, 10_000
 
@@ -88,4 +90,23 @@ def _check_size(places: Places, n_variables: int) -> None:
         raise DataError(
             f"{name}: {n_places} items {what} were compared, and utilities have {n_variables} variables, one at least "
             f"for each item in each of them; at most {MOST_ITEMS} of either are learnt. {advice}"
+        )
+
+
+def check_data(data: CrowdData, config: CrowdConfig) -> None:
+    """Refuse more coordinates than a covariance can have, and weights that rounding does not bear."""
+    c, n, what = data.comparisons, data.comparisons.n_items, "compared items"
+    if config.part_worths and data.items is not None:
+        n, what = data.items.shape[1], "features of items"
+    if n > MOST_ITEMS:
+        advice = "Use inference='vb'" if c.stage is None else "Use fewer"
+        raise DataError(
+            f"inference={config.pair.inference!r} learns a covariance of all {what} and takes at most {MOST_ITEMS} "
+            f"{what}; got {n}. {advice}."
+        )
+    if float(c.weight.max(initial=0.0)) > MAX_WEIGHT:
+        advice = "Divide the weights" + (", or use inference='vb'." if c.stage is None else ".")
+        raise DataError(
+            f"sample_weight: the answers of a user about a pair weigh up to {c.weight.max():.3g} together; "
+            f"inference={config.pair.inference!r} takes at most {MAX_WEIGHT:.0e}. {advice}"
         )

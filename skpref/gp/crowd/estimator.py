@@ -31,12 +31,9 @@ from skpref.gp.crowd.base import (
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities, Items
-from skpref.gp.pairwise.base import OF_CLASSIFIERS, SHARED_CONSTRAINTS, probability_positive
-from skpref.gp.pairwise.columns import has_columns, read_id_columns
-from skpref.gp.pairwise.fit import NAMED_KERNELS
-from skpref.gp.pairwise.sides import warn_never_left, warn_unlabelled
-from skpref.likelihoods import Likelihood
-from skpref.settings import CHECKPOINT_CONSTRAINTS, SVI, FactorPrior
+from skpref.gp.pairwise.base import CLASSIFIER_CONSTRAINTS, probability_positive
+from skpref.gp.pairwise.columns import has_columns, read_id_columns, warn_never_left, warn_unlabelled
+from skpref.settings import SVI, FactorPrior
 
 if TYPE_CHECKING:
     import os
@@ -48,6 +45,7 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons, IdColumn
     from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.gp.pairwise.columns import PairRows
+    from skpref.likelihoods import Likelihood
     from skpref.settings import LBFGS, Checkpoint, Fixed, Gamma, Inducing
 
 
@@ -256,26 +254,15 @@ class CrowdGPPL(ShardedCrowd):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{key: value for key, value in SHARED_CONSTRAINTS.items() if key != "inference"},
-        **CHECKPOINT_CONSTRAINTS,
-        "kernel": [Kernel, StrOptions(set(NAMED_KERNELS)), None],
-        "items": [Table, "array-like", "sparse matrix", None],
+        **CLASSIFIER_CONSTRAINTS,
         "users": [Table, "array-like", "sparse matrix", None],
-        "likelihood": [StrOptions(OF_CLASSIFIERS), Likelihood],
         "n_factors": [Interval(Integral, 0, None, closed="left")],
         "factor_prior": [FactorPrior, None],
         "consensus": ["boolean"],
-        "item_effects": ["boolean"],
-        "order_effect": ["boolean"],
-        "covariates": ["array-like", dict, None],
-        "groups": ["array-like", dict, None],
-        "time": [str, Integral, None],
         "user": [str, Integral, None],
         "left": [str, Integral, None],
         "right": [str, Integral, None],
-        "weight": [str, Integral, None],
         "unknown_user": [StrOptions({"consensus", "raise"})],
-        "on_self": [StrOptions({"raise", "drop"})],
         "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi", "linearised"}), SVI],
     }
 
@@ -406,8 +393,7 @@ class CrowdGPPL(ShardedCrowd):
             warn_unlabelled(X, y, (self.user, self.left, self.right))
             comparisons = self._merge(comparisons)
             users, items = mark_seen(comparisons, users, items)
-            warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
-            self._learn(users, items, comparisons, self._warm_start() if warm else None)
+            self._learn(users, items, comparisons, self._start_alike(users, items))
         return self
 
     @fit_context
@@ -466,7 +452,7 @@ class CrowdGPPL(ShardedCrowd):
         with unchanged_on_failure(self):
             self._check_same_model()
             if self._has_tasks:
-                self._learn_more_tasks(X, y, sample_weight, items, users)
+                self._fit_tasks(X, y, sample_weight, items, users)
                 return self
             rows = self._with_covariates(self._read(X, reset=False))
             self._refuse_other_times(rows)
@@ -476,9 +462,7 @@ class CrowdGPPL(ShardedCrowd):
             new = self._encode(all_users, all_items, rows, self._grades(y), sample_weight)
             all_users, all_items = mark_seen(new, all_users, all_items)
             comparisons = self._merge(append_comparisons(self._comparisons, new))
-            answered = np.asarray(new.user)[new.weight > 0.0]
-            changed = np.bincount(all_users.position[answered], minlength=all_users.seen.size) > 0
-            self._learn(all_users, all_items, comparisons, self._warm_start(changed))
+            self._learn(all_users, all_items, comparisons, self._start_beside(new, all_users))
         return self
 
     # ------------------------------------------------------------- predicting
@@ -492,10 +476,8 @@ class CrowdGPPL(ShardedCrowd):
         pairs = self._items.pairs(rows.left, rows.right)
         users = self._users_of_rows(rows.user)
         covariates = rows.covariates if order else None
-        if isinstance(self.posterior_, PersonalPosterior) and self.posterior_.groups is not None:
-            levels = self._levels_of_rows(rows)
-            return self.posterior_.pairs(users, *pairs, covariates=covariates, order=order, levels=levels)
-        return self.posterior_.pairs(users, *pairs, covariates=covariates, order=order)
+        levels = self._levels_of_rows(rows)
+        return self.posterior_.pairs(users, *pairs, covariates=covariates, order=order, levels=levels)
 
     def _users_of_rows(self, user: Any) -> tuple[Items, IntArray]:
         """Return the distinct known users, and for each row the number of its user among them; -1 if unknown."""
@@ -532,9 +514,8 @@ class CrowdGPPL(ShardedCrowd):
         if len(set(user.tolist())) > 1:
             raise DataError(f"X must be of one user; got {shorten(user[0])} and others.")
         self._refuse_other_covariates()
-        fitted = self.posterior_
-        if isinstance(fitted, PersonalPosterior) and fitted.groups is not None:
-            levels = self._levels_of_rows(rows)
+        fitted, levels = self.posterior_, self._levels_of_rows(rows)
+        if isinstance(fitted, PersonalPosterior) and levels is not None:
             if (levels != levels[0]).any():
                 raise DataError(f"X must be of one group in each column of groups={self.groups!r}, and of one time")
             fitted = fitted.select_groups(levels[0].tolist())

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from skpref import inducing, kernels
 from skpref._events import Iteration
 from skpref._math.threads import limit_blas_threads
-from skpref.exceptions import DataError
+from skpref.gp.capabilities import Capabilities
 from skpref.gp.crowd.model import (
     Bases,
     CrowdModel,
@@ -60,6 +60,11 @@ _FEWEST_TO_CHOOSE = 1000  # comparisons: fewer do not tell taste from chance, an
 _HELD_OUT, _CHOICE_PASSES, _CHOICE_ROWS = 0.1, 30, 200_000  # share of comparisons; passes and comparisons of these fits
 
 
+_CHECKPOINTS = Capabilities(
+    "checkpoints, where it means 'vb' or 'svi'", {"inference": ("ep", "laplace")}, "leave checkpoint out"
+)
+
+
 @dataclass(frozen=True, eq=False)
 class CrowdFit:
     """Result of `fit_crowd`."""
@@ -92,10 +97,7 @@ def fit_crowd(
 ) -> CrowdFit:
     """Choose inducing points and kernels, and infer the posterior; a warm start brings its own kernels."""
     if config.pair.schedule.checkpoint is not None:
-        raise DataError(
-            f"checkpoint needs inference='ep' or 'laplace'; got inference={config.pair.inference!r}, which is 'vb' or "
-            "'svi' with these parameters and this number of items. Set checkpoint=None"
-        )
+        _CHECKPOINTS.check({"inference": config.pair.inference})
     if start is not None and config.choose_priors:
         config = _with_priors_of(start.state, config)
     model, first_kernels = build_model(data, kernels, config, rng, start)
@@ -129,7 +131,6 @@ def _fit_from_scratch(model: CrowdModel, bases: Bases, rng: np.random.Generator)
 def _choose_priors(model: CrowdModel, bases: Bases, rng: np.random.Generator) -> CrowdModel:
     """Return the model with the priors of the factors under which held-out comparisons are most likely."""
     config, data, c = model.config, model.data, model.data.comparisons
-    assert c.user is not None  # noqa: S101 - type narrowing
     # All comparisons of some users, since what can be learnt depends on how many answers each of them gave.
     order = rng.permutation(c.n_users)
     answers = np.cumsum(np.bincount(c.user, minlength=c.n_users)[order])

@@ -20,18 +20,32 @@ from skpref import inducing
 from skpref._checks import check_positive
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
 from skpref.exceptions import DataError
-from skpref.gp.crowd.consensus import MOST_ITEMS, choose_timeline, design_of, take_fewer_steps
-from skpref.gp.crowd.cumulants import correction_of_scale
+from skpref.gp.crowd.consensus import MAX_WEIGHT, check_data, choose_timeline, design_of, take_fewer_steps
 from skpref.gp.crowd.groups import GroupPosterior, prior_scales
-from skpref.gp.crowd.held_out import N_FOLDS, draw_users, folds_of, log_likelihood, some_users
-from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, hold_still, start_state
-from skpref.gp.crowd.low_rank import choose_factors, tastes_with_factors
+from skpref.gp.crowd.held_out import (
+    N_FOLDS,
+    choose_factors,
+    draw_users,
+    folds_of,
+    log_likelihood,
+    some_users,
+    tastes_with_factors,
+)
+from skpref.gp.crowd.hierarchy import (
+    Hierarchy,
+    HierarchyFit,
+    HierarchyState,
+    fit_hierarchy,
+    hold_still,
+    is_update,
+    start_state,
+    update_hierarchy,
+)
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import AtS, Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.shape import CHOICE_TOL, Shape, attribute_variances, choose_shape, fit_to_choose
-from skpref.gp.crowd.spread import fits_beside, log_evidence_of_weights, mixed_half
-from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
+from skpref.gp.crowd.spread import correction_of_scale, fits_beside, log_evidence_of_weights, mixed_half
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.pairwise.fit import (
@@ -48,6 +62,8 @@ from skpref.inference.basis import InducingBasis
 from skpref.kernels import Linear, median_length_scales
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, BoolArray, Features
@@ -61,7 +77,6 @@ if TYPE_CHECKING:
 
 # Items from which factors are compared with the candidates, and from which there are no other candidates.
 _SEVERAL_ITEMS, _MANY_ITEMS = 120, 500
-MAX_WEIGHT = 1e9  # weight of an answer: beyond, rounding loses the other answers
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
 # that scale; and the penalty of the trace. From close to that to few strong directions. A scale of 4 is for answers
 # almost without noise, scales of .1 and .3 leave little but the strong directions. Chosen on simulations of 8 to 50
@@ -125,31 +140,19 @@ class Regularisation:
 
 
 @dataclass(frozen=True, eq=False)
-class HierarchyWarmStart:
-    """What a later fit of the same model starts from: all that was chosen, and the learnt covariance."""
-
-    posterior: PersonalPosterior
-    chosen: tuple[Regularisation, ...]
-    kernels: Kernels
-    item_points: Features
-    likelihood: Likelihood  # with its learnt parameters
-    changed: BoolArray | None = None  # (U,): users with new answers; None: any
-    thresholds: TieThresholds | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class HierarchicalFit:
-    """Result of `fit_crowd_hierarchy`."""
+    """Result of `fit_crowd_hierarchy`, and what a later fit of the same model starts from."""
 
     posterior: PersonalPosterior
     chosen: tuple[Regularisation, ...]  # whose covariances were averaged
     kernels: Kernels  # with their final hyperparameters
     item_points: Features
-    likelihood: Likelihood
-    bounds: list[float]  # penalised log evidence after each pass
-    bound: float
-    converged: bool
+    likelihood: Likelihood  # with its learnt parameters
     thresholds: TieThresholds | None = None  # of the users, where each has one
+    bounds: Sequence[float] = ()  # penalised log evidence after each pass
+    bound: float = np.nan
+    converged: bool = True
+    changed: BoolArray | None = None  # (U,): users with new answers, of a later fit; None: any
 
 
 @np.errstate(invalid="ignore", over="ignore", divide="ignore")  # a posterior that is not finite is refused in words
@@ -158,12 +161,11 @@ def fit_crowd_hierarchy(
     kernels: Kernels,
     config: CrowdConfig,
     rng: np.random.Generator,
-    start: HierarchyWarmStart | None = None,
+    start: HierarchicalFit | None = None,
 ) -> HierarchicalFit:
     """Choose kernels, shape and penalty of the personal covariance, and infer the posterior."""
     c = data.comparisons
-    assert c.user is not None  # noqa: S101 - type narrowing
-    _check_data(data, config)
+    check_data(data, config)
     c = c.take(order_by_user(c))
     with_order = partial(Places.from_comparisons, order=config.pair.order, timeline=data.timeline)
     places = with_order(c) if data.shards is None else data.shards.places
@@ -223,36 +225,8 @@ def fit_crowd_hierarchy(
     settings = data.items, basis, shape, covariates, n_learnt, pair.covariate_scale
     posterior = _with_points(_posterior(model, fit, *settings), model, fit, settings)
     factor_kernel = None if data.items is None else items if shape.basis is None else shape.basis.kernel
-    return HierarchicalFit(
-        posterior,
-        chosen,
-        Kernels(items, factor_kernel, user_kernel),
-        pair.points,
-        fit.state.likelihood,
-        fit.bounds,
-        fit.bounds[-1],
-        fit.converged,
-        fit.state.thresholds,
-    )
-
-
-def _check_data(data: CrowdData, config: CrowdConfig) -> None:
-    """Refuse more coordinates than a covariance can have, and weights that rounding does not bear."""
-    c, n, what = data.comparisons, data.comparisons.n_items, "compared items"
-    if config.part_worths and data.items is not None:
-        n, what = data.items.shape[1], "features of items"
-    if n > MOST_ITEMS:
-        advice = "Use inference='vb'" if c.stage is None else "Use fewer"
-        raise DataError(
-            f"inference={config.pair.inference!r} learns a covariance of all {what} and takes at most {MOST_ITEMS} "
-            f"{what}; got {n}. {advice}."
-        )
-    if float(c.weight.max(initial=0.0)) > MAX_WEIGHT:
-        advice = "Divide the weights" + (", or use inference='vb'." if c.stage is None else ".")
-        raise DataError(
-            f"sample_weight: the answers of a user about a pair weigh up to {c.weight.max():.3g} together; "
-            f"inference={config.pair.inference!r} takes at most {MAX_WEIGHT:.0e}. {advice}"
-        )
+    kernels, trace = Kernels(items, factor_kernel, user_kernel), (fit.bounds, fit.bounds[-1], fit.converged)
+    return HierarchicalFit(posterior, chosen, kernels, pair.points, fit.state.likelihood, fit.state.thresholds, *trace)
 
 
 def _cold_start(
@@ -307,8 +281,8 @@ def _with_attributes(
     kernels: Kernels,
     config: CrowdConfig,
     rng: np.random.Generator,
-    start: HierarchyWarmStart | None,
-) -> tuple[CrowdData, Kernels, HierarchyWarmStart | None]:
+    start: HierarchicalFit | None,
+) -> tuple[CrowdData, Kernels, HierarchicalFit | None]:
     """Return the attributes of items with their kernel, in units in which people differ as much in each.
 
     Effects of single items, the last attributes, have the best share: they vary so many times as much as all others.
@@ -361,7 +335,7 @@ def _run_checkpoint(
 
 
 def _consensus_basis(
-    data: CrowdData, kernels: Kernels, config: CrowdConfig, rng: np.random.Generator, start: HierarchyWarmStart | None
+    data: CrowdData, kernels: Kernels, config: CrowdConfig, rng: np.random.Generator, start: HierarchicalFit | None
 ) -> tuple[PairModel, Kernel | None, InducingBasis | None]:
     """Return the model of the consensus alone, its kernel and its basis."""
     pair_data = PairData(data.items, data.comparisons, data.shards)
@@ -388,7 +362,6 @@ def _hierarchy(
     config: CrowdConfig,
 ) -> Hierarchy:
     """Return the hierarchy without a shape of the personal covariance."""
-    assert c.user is not None  # noqa: S101 - type narrowing
     attributes = None if basis is None or not places.n_attributes else basis.rows(pair.data.X)
     left, right = (places.find(side, places.cells(c)) for side in (c.left, c.right))
     extra = effect_columns(c, pair.covariate_scale, order=places.order)
@@ -553,7 +526,7 @@ def _covariates(
     kernel: Kernel | None,
     config: CrowdConfig,
     rng: np.random.Generator,
-    start: HierarchyWarmStart | None,
+    start: HierarchicalFit | None,
 ) -> tuple[Covariates | None, Kernel | None]:
     """Return the covariates of users with features, and the kernel that they stand for."""
     if users is None:

@@ -15,13 +15,13 @@ from skpref.data.ids import shorten, single_id
 from skpref.data.records import frame_or_record
 from skpref.data.times import as_grid, as_time, refuse_other_kind, to_dates
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.gp.capabilities import check_unchanged
 from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, refuse_unknown_users
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import describe_unknown, holds_features
 from skpref.gp.pairwise.over_time import UtilityCurves
-from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items, whole_numbers
-from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
+from skpref.gp.pairwise.ranking import Ranking, WinMatrix, rank_draws, rank_items, whole_numbers, win_matrix
 from skpref.likelihoods.ties import share_of_left
 
 if TYPE_CHECKING:
@@ -322,8 +322,11 @@ class CrowdLeaderboards(CrowdBase):
             raise DataError(f"at={shorten(at)} needs utilities that move: fit with time=, a column of X")
         return timeline.end if at is None else as_time(at, "at", is_dated=timeline.is_dated)
 
-    def _levels_of_rows(self, rows: PairRows | Tasks) -> Array:
-        """Return the groups of rows and their steps in time, shape (n, n_kinds); -1 where a group is unseen."""
+    def _levels_of_rows(self, rows: PairRows | Tasks) -> Array | None:
+        """Return the groups of rows and their steps in time, shape (n, n_kinds); -1 where a group is unseen.
+
+        None of a model without groups or steps.
+        """
         self._refuse_other_times(rows)
         numbers = self._numbers_of_groups(rows.groups, "mark")
         columns: list[Any] = [] if numbers is None else list(numbers.T)
@@ -333,12 +336,11 @@ class CrowdLeaderboards(CrowdBase):
                 self._refuse_unknown_group(kind, ids[int(np.argmax(new))], advice)
         if (timeline := self._timeline_or_none) is not None and rows.time is not None:
             columns.append(timeline.levels_of(rows.time, _PARTS))
-        return np.column_stack(columns)
+        return np.column_stack(columns) if columns else None
 
     def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
         """Refuse times that are missing, dates in the place of numbers, and numbers in the place of dates."""
-        if (rows.time is None) != (self._comparisons.time is None):
-            raise DataError("time has changed since fit; set it back, or call fit with all comparisons")
+        check_unchanged("whether there is time", rows.time is not None, self._comparisons.time is not None)
         if rows.time is not None:
             refuse_other_kind(self.time, now=rows.is_dated, then=self._is_dated)
 

@@ -18,7 +18,7 @@ from skpref.data.ids import objects, shorten
 from skpref.data.records import make_frame
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
-from skpref.gp.crowd.choices import CrowdChoices
+from skpref.gp.crowd.leaderboards import CrowdLeaderboards
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.entities import Items
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _NEW_PEOPLE = 300  # people who stand for a population
 
 
-class CrowdMarket(CrowdChoices):
+class CrowdMarket(CrowdLeaderboards):
     """What products are worth to people, and what people would choose."""
 
     # -------------------------------------------------------------------------------------------------------- simulator

@@ -126,7 +126,6 @@ class CrowdModel:
     def problem(self, bases: Bases) -> tuple[svi.Problem, frozenset[str]]:
         """Return the problem and the names of its diagonal blocks."""
         c, config = self.data.comparisons, self.config
-        assert c.user is not None  # noqa: S101 - type narrowing
         features = self.pair.term(bases.items, offsets=False)
         terms, diagonal = self._consensus(bases.items, features)
         local = set()
@@ -165,7 +164,6 @@ class CrowdModel:
 
     def _product(self, rows: PairTerm, basis: InducingBasis | None) -> ProductTerm:
         c = self.data.comparisons
-        assert c.user is not None  # noqa: S101 - type narrowing
         phi = residual = None
         if basis is not None:
             phi = basis.rows(self.data.users)

@@ -161,6 +161,7 @@ class CrowdPosterior:
         *,
         covariates: Array | None = None,
         order: bool = True,
+        levels: Array | None = None,  # noqa: ARG002 - groups are for a hierarchy
     ) -> tuple[Array, Array]:
         """Return posterior means and variances of the projections z of pairs, one user each, shape (P,)."""
         mean, variance = self.consensus.pairs(items, left, right, covariates=covariates, order=order)

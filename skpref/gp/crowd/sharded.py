@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._sources import refuse_parameters
 from skpref.data.comparisons import concatenated
 from skpref.data.shards import ShardOptions, check_classes, without_repeats
-from skpref.exceptions import DataError
-from skpref.gp.crowd.consensus import MOST_ITEMS
-from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE, MAX_WEIGHT
+from skpref.gp.crowd.consensus import MAX_WEIGHT
+from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE
 from skpref.gp.crowd.market import CrowdMarket
 from skpref.gp.crowd.model import CrowdData
 from skpref.gp.crowd.places import Places
@@ -22,7 +20,7 @@ from skpref.gp.crowd.users import order_by_user
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import as_likelihood, connected_components
 from skpref.gp.pairwise.fit import root_mean_square
-from skpref.gp.pairwise.sharded import ReadsSources, is_dated, numbered
+from skpref.gp.pairwise.sharded import is_dated, numbered
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
@@ -35,23 +33,8 @@ if TYPE_CHECKING:
     from skpref.inference.shards import Shards
 
 
-class ShardedCrowd(ReadsSources, CrowdMarket):
+class ShardedCrowd(CrowdMarket):
     """Fits of `CrowdGPPL` to comparisons that are not in memory."""
-
-    def _check_model(self) -> None:
-        """Refuse parameters that need all comparisons in one place."""
-        auto = self.inference == "auto"
-        reasons = {
-            f"inference={self.inference!r}": self.inference not in {"auto", "ep", "laplace"},
-            f"likelihood={self.likelihood!r}": as_likelihood(self.likelihood).has_parameters
-            and not isinstance(as_likelihood(self.likelihood), PairwiseTies),
-            f"optimizer={self.optimizer!r}": auto and not self._keeps_kernels(),
-            f"n_factors={self.n_factors} with inference='auto'": auto and not self.n_factors,
-        }
-        refuse_parameters(
-            reasons,
-            'by inference="ep" or "laplace", and by likelihoods that learn nothing that all users share',
-        )
 
     def _shard_options(self) -> ShardOptions:
         """Return how rows are read: equal answers are merged, since `annotators` counts answers."""
@@ -69,8 +52,6 @@ class ShardedCrowd(ReadsSources, CrowdMarket):
         summaries.clear()  # they take 32 bytes for each id and shard
         if not n_read:
             connected_components(ShardedAnswers(shards, [], counts, 1, weight, component))  # refuses
-        if n_read > MAX_CHOICE:
-            self._check_items(items.seen.size)
         bounds = _bounds(counts, n_shards)
         numbers = item_numbers, user_numbers, levels
         parts = _parts_of_shards(shards, rows, numbers, bounds, items.seen.size)
@@ -87,12 +68,10 @@ class ShardedCrowd(ReadsSources, CrowdMarket):
             self._columns.check_sizes(comparisons.covariates)
             self._columns.check_varying(comparisons)
         self._name_groups(kinds)
-        warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
-        start = self._warm_start() if warm else None
-        if answers.n_pairs <= MAX_CHOICE:
+        start = self._start_alike(users, items)
+        if answers.n_pairs <= MAX_CHOICE or not self._takes_shards(answers):
             self._learn(users, items, self._merge(comparisons), start)
             return
-        _check_weights(comparisons)
         timeline = None if answers.time is None else self._timeline(answers, items, start)
         places = Places.from_comparisons(answers, order=self.order_effect, timeline=timeline)
         scale = np.ones(0)
@@ -106,23 +85,11 @@ class ShardedCrowd(ReadsSources, CrowdMarket):
         data = CrowdData(items.seen_features, users.seen_features, sharded.empty(), sharded)
         self._infer_crowd(users, items, comparisons, data, start)
 
-    def _check_items(self, n_items: int) -> None:
-        """Refuse more items than have a full covariance."""
-        if self.inference == "auto" and n_items > MOST_ITEMS:
-            raise DataError(
-                f"X compares {n_items} items; data on disk or on a cluster are fitted with up to {MOST_ITEMS}, whose "
-                "covariance is learnt. Take a sample into memory, or leave out items that are seldom compared"
-            )
-
-
-def _check_weights(comparisons: Comparisons) -> None:
-    """Refuse weights that are too large for the hierarchy."""
-    largest = float(comparisons.weight.max())
-    if largest > MAX_WEIGHT:
-        raise DataError(
-            f"sample_weight: answers weigh up to {largest:.3g}; data on disk or on a cluster are fitted with weights "
-            f"up to {MAX_WEIGHT:.0e}. Divide the weights"
-        )
+    def _takes_shards(self, answers: Comparisons) -> bool:
+        """Tell whether a fit sees one shard of users after the other; all other fits are to comparisons in memory."""
+        likelihood = as_likelihood(self.likelihood)
+        shares_none = isinstance(likelihood, PairwiseTies) or not likelihood.has_parameters
+        return shares_none and self._is_hierarchical(answers.n_items) and answers.weight.max() <= MAX_WEIGHT
 
 
 def _parts_of_shards(
@@ -152,8 +119,6 @@ def _numbered_users(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[
     total = np.zeros(users.vocabulary.size, dtype=np.int64)
     rows = []
     for summary in summaries:
-        assert summary.users is not None  # noqa: S101 - type narrowing: rows have users
-        assert summary.pairs_of_user is not None  # noqa: S101
         rows.append(users.vocabulary.encode(summary.users, "X", noun="distinct id", kind="user"))
         np.add.at(total, rows[-1], summary.pairs_of_user)
     users = replace(users, seen=np.flatnonzero(total))

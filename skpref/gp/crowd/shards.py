@@ -16,7 +16,7 @@ import numpy as np
 from skpref.gp.crowd.hierarchy import Hierarchy, Informed, Seen
 from skpref.gp.crowd.users import UserRows, effect_columns
 from skpref.gp.pairwise.sharded import ShardedComparisons
-from skpref.inference.shards import InMemory, Shards, summed
+from skpref.inference.shards import Shards, summed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,7 +56,6 @@ class _Moving(NamedTuple):
 def shard_of(comparisons: Comparisons, places: Places, scale: Array, *, laplace: bool) -> Hierarchy:
     """Return the users of a shard, numbered from 0, with their comparisons, in the places of all shards."""
     c = comparisons
-    assert c.user is not None  # noqa: S101 - type narrowing
     left, right = (places.find(side, places.cells(c)) for side in (c.left, c.right))
     extra = effect_columns(c, scale, order=places.order)
     users = UserRows.from_comparisons(c.user, left, right, extra, (c.n_users, len(places.group)), places.items_or_none)
@@ -156,7 +155,7 @@ class ShardedAnswers(ShardedComparisons):
 class ShardedHierarchy(Hierarchy):
     """A hierarchy whose users are in shards; `users` has their numbers of comparisons, and y and weight are empty."""
 
-    shards: Shards = field(default_factory=InMemory)
+    shards: Shards = field(default_factory=Shards)
     answers: Any = None  # `ShardedAnswers`
     x: Sequence[Any] = ()  # handles on the covariates of each shard's users
 

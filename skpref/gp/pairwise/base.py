@@ -28,6 +28,7 @@ from skpref._math.random import as_generator
 from skpref._sources import accept_collections
 from skpref._validation import validate_data
 from skpref._warn import warn
+from skpref.data import Table
 from skpref.data.comparisons import from_scores
 from skpref.data.labels import (
     are_classes,
@@ -40,10 +41,10 @@ from skpref.data.labels import (
 )
 from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
+from skpref.gp.capabilities import check_unchanged
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.pairwise.columns import ReadsColumns
-from skpref.gp.pairwise.effects import LearnsEffects
-from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit, WarmStart, fit_pairs
+from skpref.gp.pairwise.effects import NamesColumns
+from skpref.gp.pairwise.fit import NAMED_KERNELS, PairConfig, PairData, PairFit, WarmStart, fit_pairs
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.gp.posterior import check_blocks
 from skpref.inference.problem import State
@@ -63,6 +64,7 @@ from skpref.likelihoods import (
 from skpref.likelihoods.ties import sum_of_sides
 from skpref.metrics import pair_accuracy
 from skpref.settings import (
+    CHECKPOINT_CONSTRAINTS,
     INDUCING_CONSTRAINTS,
     LBFGS,
     SVI,
@@ -101,7 +103,6 @@ LIKELIHOODS = {
     "logit-graded": PairwiseLogitTies,
     "margin": PairwiseMargin,
 }
-OF_CLASSIFIERS = set(LIKELIHOODS) - {"plackett-luce"}
 _NOT_OF_PAIRS = {"auto", "luce", "probit-graded", "logit-graded", "margin"}
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, None],
@@ -115,6 +116,20 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "warm_start": ["boolean"],
     "verbose": ["verbose"],
     "random_state": ["random_state", np.random.Generator],
+}
+CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
+    **SHARED_CONSTRAINTS,
+    **CHECKPOINT_CONSTRAINTS,
+    "items": [Table, "array-like", "sparse matrix", None],
+    "kernel": [Kernel, StrOptions(set(NAMED_KERNELS)), None],
+    "item_effects": ["boolean"],
+    "order_effect": ["boolean"],
+    "covariates": ["array-like", dict, None],
+    "groups": ["array-like", dict, None],
+    "time": [str, Integral, None],
+    "weight": [str, Integral, None],
+    "on_self": [StrOptions({"raise", "drop"})],
+    "likelihood": [StrOptions(set(LIKELIHOODS) - {"plackett-luce"}), Likelihood],
 }
 _N_INDUCING = 300
 _THREE = 3  # levels of answers with ties, which are no grades
@@ -218,7 +233,7 @@ class PairwiseGP(CallbackMixin, HasSettings, ABC):
             warn_not_converged(self, self.n_iter_)
 
 
-class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, PairwiseGP):
+class ComparisonClassifier(NamesColumns, ClassifierMixin, PairwiseGP):
     """Predictions of a model whose rows of X are comparisons, once the moments of their projections are known."""
 
     def __sklearn_tags__(self) -> Tags:
@@ -243,11 +258,8 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
 
     def _grades(self, y: Any, *, reset: bool = False) -> Any:
         """Return labels from 0 to 1 of grades, and store or check these; other labels stay as they are."""
-        if not reset and self._has_grades == are_classes(self.classes_):
-            raise DataError(
-                "whether the likelihood has grades differs from the first call; partial_fit cannot change it. Set it "
-                "back, or call fit with all comparisons."
-            )
+        if not reset:
+            check_unchanged("whether likelihood has grades", self._has_grades, not are_classes(self.classes_))
         if not self._has_grades:
             return y
         if self._has_margins:

@@ -23,20 +23,16 @@ from skpref.data.shards import ComparisonCounts
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
-    OF_CLASSIFIERS,
-    SHARED_CONSTRAINTS,
+    CLASSIFIER_CONSTRAINTS,
     connected_components,
     probability_positive,
     utility_moments,
 )
-from skpref.gp.pairwise.columns import refuse_two_weights
-from skpref.gp.pairwise.fit import NAMED_KERNELS, PairConfig, PairData
+from skpref.gp.pairwise.columns import refuse_two_weights, warn_never_left, warn_of_sides, warn_unlabelled
+from skpref.gp.pairwise.fit import PairConfig, PairData
 from skpref.gp.pairwise.moving import MovingClassifier
 from skpref.gp.pairwise.over_time import DYNAMICS
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
-from skpref.gp.pairwise.sides import warn_never_left, warn_of_sides, warn_unlabelled
-from skpref.likelihoods import Likelihood
-from skpref.settings import CHECKPOINT_CONSTRAINTS
 
 if TYPE_CHECKING:
     import os
@@ -47,6 +43,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IdRows, IntArray, MatrixLike, RandomState, Stored
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
+    from skpref.likelihoods import Likelihood
     from skpref.settings import LBFGS, SVI, Checkpoint, Fixed, Gamma, Inducing
 
 
@@ -241,22 +238,11 @@ class GPPLClassifier(MovingClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SHARED_CONSTRAINTS,
-        **CHECKPOINT_CONSTRAINTS,
-        "kernel": [Kernel, StrOptions(set(NAMED_KERNELS)), None],
-        "items": [Table, "array-like", "sparse matrix", None],
-        "item_effects": ["boolean"],
-        "order_effect": ["boolean"],
-        "covariates": ["array-like", dict, None],
+        **CLASSIFIER_CONSTRAINTS,
         "left": [str, Integral, list, tuple, None],
         "right": [str, Integral, list, tuple, None],
         "team": [StrOptions({"sum", "mean"})],
-        "groups": ["array-like", dict, None],
         "context": [list, tuple, None],
-        "likelihood": [StrOptions(OF_CLASSIFIERS), Likelihood],
-        "weight": [str, Integral, None],
-        "on_self": [StrOptions({"raise", "drop"})],
-        "time": [str, Integral, None],
         "dynamics": [StrOptions(DYNAMICS)],
     }
 
@@ -426,7 +412,7 @@ class GPPLClassifier(MovingClassifier):
                 )
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
-            self._refuse_other_model("partial_fit")
+            self._refuse_other_model()
             old = self._kept_comparisons("partial_fit")
             old = old.renumbered(self._items.seen, self._items.vocabulary.size)
             if self._has_tasks:

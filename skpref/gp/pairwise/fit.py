@@ -17,7 +17,8 @@ from skpref._estimator import digest
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
 from skpref.data import Comparisons
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataWarning
+from skpref.gp.capabilities import Capabilities
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.hyperpriors import length_scale_priors, log_density
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
@@ -71,9 +72,7 @@ NAMED_KERNELS: dict[str, tuple[type[Kernel], float]] = {
 }
 _DEFAULT_KERNEL = "product-matern-3/2"
 _FACTOR_BOUNDS = (0.1, 1000.0)  # bounds of length-scales, in medians of the distances between items
-_NO_CHECKPOINT = (
-    "checkpoint is for full passes, and inference='svi' takes mini-batches; use inference='vb', or checkpoint=None"
-)
+FULL_PASSES = Capabilities("checkpoints", {"inference": ("vb", "laplace", "linearised")}, "leave checkpoint out")
 _INFLATED = (
     "Mini-batches (inference='svi') learn the offsets of {} items, one by one, so slowly that effects of covariates "
     "and of the order are a tenth too large or more: use inference='vb', or item_effects=False if items have features."
@@ -402,8 +401,7 @@ def _fit_posterior(
         problem = ShardedProblem.divided(problem, _PART)
     schedule = config.schedule if inference == "svi" else replace(config.schedule, batch_size=None)
     if schedule.checkpoint is not None:
-        if inference == "svi":
-            raise DataError(_NO_CHECKPOINT)
+        FULL_PASSES.check({"inference": inference})
         settings = inference, problem.likelihood, model.scales(), kernel_parameters(kernel)
         schedule = replace(schedule, checkpoint=run_checkpoint(schedule.checkpoint, model.data, settings, model.points))
     n_pairs, has_effects = model.data.comparisons.y.size, model.data.comparisons.covariates is not None

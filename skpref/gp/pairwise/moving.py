@@ -13,19 +13,24 @@ from skpref._checks import check_arrays, check_types, require
 from skpref._estimator import check_credibility, check_memory, unchanged_on_failure, warn_constant
 from skpref._math.random import as_generator
 from skpref._warn import warn
+from skpref.data import Comparisons
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
+from skpref.data.labels import are_with_ties
 from skpref.data.records import frame_or_record, make_frame
+from skpref.data.shards import ComparisonCounts, ShardOptions, check_classes
 from skpref.data.times import as_duration, as_grid, as_time, as_times, refuse_other_kind, to_dates
 from skpref.exceptions import DataError
+from skpref.gp.capabilities import Capabilities, check_unchanged
 from skpref.gp.entities import Entities, describe_unknown, holds_features, players_of
-from skpref.gp.pairwise.base import as_likelihood, draw_utilities
-from skpref.gp.pairwise.groups import NamesGroups
+from skpref.gp.pairwise.base import as_likelihood, connected_components, draw_utilities
+from skpref.gp.pairwise.fit import PairData
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
-from skpref.gp.pairwise.sharded import ShardedClassifier
+from skpref.gp.pairwise.ranking import WinMatrix, predicted_wins, win_matrix
+from skpref.gp.pairwise.sharded import bring_all, is_dated, join, merge_if_few, numbered
+from skpref.gp.pairwise.tasks import TASKS, TaskClassifier
 from skpref.gp.pairwise.thresholds import predict_answers
-from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
 from skpref.likelihoods.ties import share_of_left
 
 if TYPE_CHECKING:
@@ -34,20 +39,36 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skpref._typing import Array, BoolArray, IdRows, IntArray, MatrixLike, RandomState
-    from skpref.data import Comparisons, IdColumn, Table
+    from skpref.data import IdColumn, Table
     from skpref.data.shards import ShardSummary
     from skpref.data.tasks import Tasks
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
-    from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit
+    from skpref.gp.pairwise.fit import PairConfig, PairFit
     from skpref.gp.pairwise.posterior import PairPosterior
     from skpref.inference.chain_groups import GroupDifferences
     from skpref.inference.shards import Shards
 
+_FULL_PASSES = "auto", "vb", "laplace"
 _MAX_FILTERED = 100.0  # weight of an answer beyond which the filter's quadrature is inaccurate
 
 
-class MovingClassifier(NamesGroups, ShardedClassifier):
+_MOVING = Capabilities(
+    "models with time, groups, context or teams",
+    {
+        "inference": ("auto", "vb"),
+        "optimizer": ("auto", None),
+        "item_effects": (True,),
+        "warm_start": (False,),
+        "scale_prior": (None,),
+        "checkpoint": (None,),
+    },
+    "fit without these",
+)
+_STILL = Capabilities("models without time", {"dynamics": ("auto",)}, "name the column of times by time=")
+
+
+class MovingClassifier(TaskClassifier):
     """Fits and predictions of utilities at any time, in groups, and of teams; without a column of times nothing moves.
 
     Models of groups or teams are those over time in which nothing moves, if there is no column of times.
@@ -98,15 +119,55 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         tasks = super()._read_tasks(X, reset=reset, weighted=weighted)
         return replace(tasks, time=np.zeros(len(tasks.present))) if self._stands_still else tasks
 
+    def _needs_all(self, summaries: list[ShardSummary]) -> bool:
+        """Tell whether a fit needs all comparisons in one place."""
+        has_covariates = self.covariates is not None and len(self.covariates) > 0
+        labels = [label for summary in summaries for label in summary.labels]
+        learns_ties = self.likelihood == "auto" and are_with_ties(np.unique(labels))
+        learns = learns_ties or as_likelihood(self.likelihood).has_parameters
+        return has_covariates or self.time is not None or learns or self.inference not in _FULL_PASSES
+
+    def _shard_options(self) -> ShardOptions:
+        """Return how the comparisons of a shard are read and merged."""
+        return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=self._keeps_ties)
+
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
+        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
         self._set_groups(())
         self._numbers = {}
         self._forget_times()  # a fit that has some sets them
-        super()._fit_shards(shards, summaries, rows)
+        if self._needs_all(summaries):
+            items, number, _, _ = numbered(self, summaries)
+            self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
+            dated = is_dated(self.time, summaries)
+            comparisons = bring_all(shards, rows, number, items)
+            if self._columns is not None and comparisons.covariates is not None:
+                self._columns.check_sizes(comparisons.covariates)
+            self._fit_comparisons(items, comparisons, is_dated=dated)
+            return
+        items, joined = join(self, shards, summaries, rows)
+        self._items, self.item_ids_ = items, items.seen_ids
+        self.components_ = connected_components(joined)
+        self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
+        summaries.clear()  # they take 32 bytes for each item and shard
+        config = self._config(offsets=self._has_offsets(), order=self.order_effect)
+        here = merge_if_few(joined, keep_order=self.order_effect)
+        data = PairData(items.seen_features, here, joined)
+        self._set_attributes(self._infer(data, config, self.item_ids_))
+        self._keep(ComparisonCounts(joined.weight_of_item))
+
+    def _kept_comparisons(self, method: str) -> Comparisons:
+        """Return the comparisons of the fit for a method that needs them."""
+        if isinstance(self._comparisons, Comparisons):
+            return self._comparisons
+        raise DataError(
+            f"{method} needs the comparisons of the fit, and a fit to data on disk or on a cluster keeps none of them: "
+            "fit again with all comparisons in memory"
+        )
 
     def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, old: Comparisons | None, items: Entities | None) -> None:
         """Fit to tasks in memory, in addition to old ones of known items."""
-        self._refuse_with_tasks(**({} if self.inference in {"auto", "vb"} else {"inference": self.inference}))
+        TASKS.check(vars(self))
         tasks = self._read_tasks(X, reset=items is None, weighted=True)
         if items is not None:
             self._refuse_other_times(tasks)
@@ -141,13 +202,13 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
 
     def _infer_at_times(self, data: PairData, config: PairConfig, *, is_dated: bool, resume: bool = False) -> PairFit:
         """Fit, over time where comparisons have times; with `resume`, hyperparameters stay."""
-        if self.time is None and self.dynamics != "auto":
-            raise DataError(f"dynamics={self.dynamics!r} needs time=, the column of X with the times")
+        if self.time is None:
+            _STILL.check(vars(self))
         if data.comparisons.time is None:
             fit = self._infer(data, config, self.item_ids_, resume=resume)
             self._forget_times()
             return fit
-        self._refuse_fixed_parameters()
+        _MOVING.check(vars(self))
         if data.X is not None:
             check_memory(data.X.shape[0], self._max_inducing(data.X))
             warn_constant(data.X)
@@ -171,46 +232,20 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
     def _earlier(self) -> tuple[MovingPosterior, SkillDynamics] | None:
         """Return the fit whose dynamics stay; None where all its comparisons had one time, which says nothing."""
         moving, dynamics = self.moving_posterior_, self.dynamics_
-        same = self.likelihood == "auto" or type(as_likelihood(self.likelihood)) is type(self.likelihood_)
-        held = moving.items.groups
-        widths = [] if held is None else held.widths.tolist()
-        has_same_groups = self.group_scales_.size == len(self.groups or ()) and widths == [*self._widths]
-        if not has_same_groups or moving.team_mean != (self.team == "mean"):
-            raise DataError(
-                "groups, context or team differs from the first call; set it back, or call fit with all comparisons"
-            )
-        if not same or self.dynamics not in {"auto", dynamics.name}:
-            raise DataError(
-                f"likelihood or dynamics differs from the first call, which found dynamics={dynamics.name!r}; "
-                "partial_fit cannot change it. Set it back, or call fit with all comparisons"
-            )
+        held, likelihood = moving.items.groups, self.likelihood_
+        check_unchanged("context", [*self._widths], [] if held is None else held.widths.tolist())
+        check_unchanged("team", self.team, "mean" if moving.team_mean else "sum")
+        if self.likelihood != "auto":
+            check_unchanged("likelihood", type(as_likelihood(self.likelihood)), type(likelihood))
+        if self.dynamics != "auto":
+            check_unchanged("dynamics", self.dynamics, dynamics.name)
         says_nothing = moving.end <= float(moving.first.min()) and self.time is not None
         return None if says_nothing else (moving, dynamics)
-
-    def _refuse_fixed_parameters(self) -> None:
-        """Refuse parameters that have no meaning for items whose utilities move."""
-        refused = {
-            "scale_prior": self.scale_prior is not None,
-            "checkpoint": self.checkpoint is not None,
-            "inference": self.inference not in ("auto", "vb"),
-            "optimizer": self.optimizer not in ("auto", None),
-            "kernel": self.kernel is not None and self.items is None,
-            "item_effects": not self.item_effects,
-            "warm_start": self.warm_start,
-        }
-        for name in (name for name, is_given in refused.items() if is_given):
-            raise DataError(
-                f"{name}={shorten(getattr(self, name))} is not for models with time, groups, context or teams; leave "
-                "it out, or fit without these"
-            )
 
     def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
         """Refuse times that a model without them cannot use, their absence, and dates in the place of numbers."""
         moving = getattr(self, "moving_posterior_", None)
-        if (moving is None) != (rows.time is None):
-            raise DataError(
-                "groups, context, teams or time has changed since fit; set it back, or call fit with all comparisons"
-            )
+        check_unchanged("whether there are time, groups, context or teams", rows.time is not None, moving is not None)
         if moving is not None:
             refuse_other_kind(self.time, now=rows.is_dated, then=moving.is_dated)
 
@@ -266,7 +301,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         """
         moving = self._moving("update")
         self._refuse_tasks("update", "partial_fit")
-        self._refuse_other_model("update")
+        self._refuse_other_model()
         old = self._kept_comparisons("update")
         rows = self._with_covariates(self._read(X, reset=False))
         self._refuse_other_times(rows)
@@ -288,24 +323,19 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             self._keep(together)
         return self
 
-    def _refuse_other_model(self, method: str) -> None:
+    def _refuse_other_model(self) -> None:
         """Refuse further comparisons where parameters name another model than the fit."""
-        same_ties = self.likelihood == "auto" or self._keeps_ties == self.likelihood_.ties_are_answers
-        had_teams = getattr(self._comparisons, "left", np.zeros(0)).ndim == 2
-        if had_teams != self._has_teams and not self._has_tasks:
-            raise DataError(
-                f"left and right must be lists of columns, of teams, in all calls or in none of fit, {method}"
-            )
-        if self._has_side != self.posterior_.has_order or not same_ties or not self._same_covariates():
-            raise DataError(
-                "covariates, order_effect, or whether the likelihood has ties, differs from the first call; "
-                f"{method} cannot change it. Set it back, or call fit with all comparisons."
-            )
+        if not self._has_tasks:
+            had_teams = getattr(self._comparisons, "left", np.zeros(0)).ndim == 2
+            check_unchanged("whether left and right are teams", self._has_teams, had_teams)
+        check_unchanged("order_effect", self._has_side, self.posterior_.has_order)
+        self._refuse_other_covariates()
+        if self.likelihood != "auto":
+            check_unchanged("whether likelihood has ties", self._keeps_ties, self.likelihood_.ties_are_answers)
 
     def _refuse_earlier(self, c: Comparisons) -> None:
         """Refuse comparisons for a filter that are not in the order of time, or too heavy for it."""
         moving = self._moving("update")
-        assert c.time is not None  # noqa: S101 - type narrowing
         if (np.diff(c.time) < 0.0).any():
             row = int(np.argmax(np.diff(c.time) < 0.0)) + 1
             raise DataError(f"row {row} of X is earlier than the row before; sort X by {self.time!r}")

@@ -10,8 +10,7 @@ import numpy as np
 
 from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
 from skpref.gp.entities import Items
-from skpref.gp.pairwise.posterior import PairPosterior, residual_of_new
-from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
+from skpref.gp.pairwise.posterior import PairPosterior, item_slots, join_equal, residual_of_new, weighted_rows
 from skpref.gp.pairwise.thresholds import TieThresholds, cells_of
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.chain_filter import filter_chains
@@ -221,7 +220,6 @@ class MovingPosterior:
 
         X has the features of all items, of which those beyond the known ones are new.
         """
-        assert c.time is not None  # noqa: S101 - type narrowing
         n_old, f, one = self.items.n_chains, self.features, np.ones(c.n_pairs)
         ends, coefficient = item_slots(c.left, c.right, mean=self.team_mean)
         first = np.full(c.n_items, np.inf)

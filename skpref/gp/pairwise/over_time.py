@@ -26,7 +26,7 @@ from skpref.gp.pairwise.fit import (
     start_kernel,
 )
 from skpref.gp.pairwise.moving_posterior import AGES, FeaturePosterior, MovingPosterior
-from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
+from skpref.gp.pairwise.posterior import item_slots, join_equal, weighted_rows
 from skpref.gp.pairwise.thresholds import TiesOfGroups
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
@@ -193,7 +193,6 @@ def fit_over_time(
 ) -> tuple[PairFit, MovingPosterior, SkillDynamics]:
     """Choose how utilities move, and infer them; the dynamics of an earlier fit stay."""
     c, dynamics, earlier = data.comparisons, movement.dynamics, movement.earlier
-    assert c.time is not None  # noqa: S101 - type narrowing
     heaviest = float(c.weight.max(initial=0.0))
     if heaviest > _MAX_WEIGHT:
         raise DataError(
@@ -309,7 +308,6 @@ class _Model:
         first: Array | None = None,
     ) -> None:
         """Lay out the rows; `first` has the items' first times where these are a part of all rows, shape (n_items,)."""
-        assert c.time is not None  # noqa: S101 - type narrowing
         self.c, self.config, self.span, self.phi, self.widths = c, config, span, phi, widths
         n, time = c.n_items, c.time
         ends, coefficient = item_slots(c.left, c.right, mean=config.team_mean)

@@ -14,20 +14,21 @@ from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._sources import accept_collections, as_source, is_elsewhere
+from skpref._sources import accept_collections, as_source, bring_rows, feature_columns, is_elsewhere
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data import Vocabulary, as_ids, unique_rows
 from skpref.data.columns import read_ids
 from skpref.data.comparisons import from_labels
-from skpref.data.ids import shorten
 from skpref.data.tables import canonical, stack
 from skpref.data.tasks import rankings_of_scores
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
+from skpref.gp.capabilities import Capabilities
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.base import (
     SHARED_CONSTRAINTS,
+    PairwiseGP,
     as_likelihood,
     check_rows,
     compare_scores,
@@ -36,9 +37,9 @@ from skpref.gp.pairwise.base import (
 )
 from skpref.gp.pairwise.fit import PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items
-from skpref.gp.pairwise.scored_groups import ScoredGroups
-from skpref.gp.pairwise.scores import weigh_pairs_of_scores
+from skpref.gp.pairwise.scored_groups import are_few, check_columns, fit_groups, weigh_pairs_of_scores
 from skpref.gp.relevance import prior_relevance
+from skpref.likelihoods import Luce
 from skpref.metrics import concordance
 
 if TYPE_CHECKING:
@@ -46,12 +47,20 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
     from sklearn.utils import Tags
 
+    from skpref._sources import Source
     from skpref._typing import Array, MatrixLike, RandomState, Stored
     from skpref.likelihoods import Likelihood
     from skpref.settings import LBFGS, SVI, Fixed, Gamma, Inducing
 
 
-class GPPLRegressor(RegressorMixin, ScoredGroups):
+_RANKINGS = Capabilities(
+    "rankings, likelihood='plackett-luce'",
+    {"comparisons": (None,), "inference": ("auto", "vb")},
+    "use likelihood='logit', which is the same for pairs",
+)
+
+
+class GPPLRegressor(RegressorMixin, PairwiseGP):
     """Learning to rank by a Gaussian process: utilities of items from scores, grades, ranks or comparisons.
 
     Rows of X are items. The model learns a utility f(x) such that x is preferred to x' with probability
@@ -66,7 +75,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
         third answer (which only `GPPLClassifier` can observe). "davidson": the logit with other ties. "plackett-luce":
         the scores of a group are one ranking, without pairs: a choice of the best row, of the best of the rest, and so
-        on. It is for scores of at most 50 rows in a group, in memory, by ``inference="auto"`` or "vb".
+        on. It is for scores of at most 50 rows in a group, by ``inference="auto"`` or "vb".
     inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
         "vb": variational Bayes with full passes. "svi": with mini-batches, see `SVI`. "laplace": a Gaussian at the
         mode. "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of
@@ -163,6 +172,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         **SHARED_CONSTRAINTS,
         "pairs_per_item": [Interval(Integral, 1, None, closed="left")],
     }
+    _takes_collections: ClassVar[bool] = True
     # With metadata routing, fit and score receive `qid` without a request by the user.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
@@ -247,7 +257,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         ValueError
             If the input is not finite, refers to rows that do not exist or compares nothing, or if both or neither of
             `y` and `comparisons` are given. With "plackett-luce": if a group has more than 50 rows or different
-            weights, or if `comparisons`, files, Dask or another `inference` are given.
+            weights, or if `comparisons` or another `inference` are given.
 
         Warns
         -----
@@ -261,10 +271,31 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
                 self._fit_rows(X, y, comparisons, qid, sample_weight)
         return self
 
+    @property
+    def _ranks_groups(self) -> bool:
+        """Whether scores of a group are one ranking, and not pairs."""
+        return isinstance(as_likelihood(self.likelihood), Luce)
+
+    def _fit_source(self, source: Source, comparisons: Any, qid: Any) -> None:
+        """Fit to rows in whole groups: points and kernel by a sample, the posterior by sums over all comparisons."""
+        check_columns(source, comparisons, qid)
+        found: list[Any] = list(feature_columns(source, qid))
+        if are_few(found[0]) or not self._sums_suffice:
+            X, y, weight = bring_rows(found[0], "fits by mini-batches or with learnt likelihoods")
+            self._fit_rows(X.drop(columns=qid), y, None, X[qid].to_numpy(), weight)
+            return
+        self._set_attributes(fit_groups(found, self, qid, self._config(offsets=False, order=False)))
+
+    @property
+    def _sums_suffice(self) -> bool:
+        """Whether a fit takes sums over comparisons; all other fits are to rows in memory."""
+        learns = self._ranks_groups or as_likelihood(self.likelihood).has_parameters
+        return self.inference in {"auto", "vb", "laplace"} and not learns
+
     def _fit_rows(self, X: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
         """Fit to rows in memory."""
         if self._ranks_groups:
-            self._refuse_with_rankings(comparisons)
+            _RANKINGS.check(vars(self) | {"comparisons": comparisons})
         features, y = check_rows(self, X, y, comparisons)
         first, item = unique_rows(features)
         if self._ranks_groups:
@@ -287,20 +318,6 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             n_scores = np.bincount(item, read_weights(sample_weight, item.size), first.size)[seen]
             data = self._weigh(data, n_scores.astype(np.float64))
         self._set_attributes(self._infer(data, self._config(offsets=False, order=False)))
-
-    def _refuse_with_rankings(self, comparisons: Any) -> None:
-        """Refuse what rankings of groups do not have."""
-        name = shorten(self.likelihood)
-        if comparisons is not None:
-            raise DataError(
-                f"comparisons are pairs, and likelihood={name} is for rankings: pass y and qid, or use "
-                "likelihood='logit', which is the same for pairs"
-            )
-        if self.inference not in ("auto", "vb"):
-            raise DataError(
-                f"inference={shorten(self.inference)} is for pairs, and likelihood={name} for rankings: use "
-                "inference='auto' or 'vb'"
-            )
 
     def _weigh(self, data: PairData, n_scores: Array) -> PairData:
         """Return the comparisons of scores, weighted by their worth (`worth_of`)."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
-from skpref._sources import become_unfitted, feature_columns, refuse_parameters
+from skpref._sources import become_unfitted
 from skpref._validation import validate_data
 from skpref.data import Comparisons, unique_rows
 from skpref.data.comparisons import from_scores
@@ -20,35 +19,35 @@ from skpref.data.stored import column_values
 from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
-from skpref.gp.pairwise.base import PairwiseGP, as_likelihood
+from skpref.gp.entities import Items
 from skpref.gp.pairwise.fit import (
     HYPER_PAIRS,
     RULES,
     PairData,
     PairFit,
+    WarmStart,
     choose_kernel,
+    fit_pairs,
     pair_model,
     pair_posterior,
     resumed_state,
     start_kernel,
 )
-from skpref.gp.pairwise.scores import stationary_weights, uncertainty, worth_of
 from skpref.inference import svi
 from skpref.inference.basis import chunks
 from skpref.inference.shards import split_by_shard, summed
 from skpref.inference.summed import SummedProblem, empty_problem, pair_sums_over
 from skpref.inference.terms.pairs import PairTerm
-from skpref.likelihoods import Luce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from sklearn.gaussian_process.kernels import Kernel
 
-    from skpref._sources import Source
+    from skpref._sources import Source, SourceRows
     from skpref._typing import Array, Features, IntArray
-    from skpref.gp.pairwise.fit import PairConfig, WarmStart
+    from skpref.gp.pairwise.fit import PairConfig
     from skpref.gp.pairwise.posterior import PairPosterior
     from skpref.inference.basis import InducingBasis
     from skpref.inference.shards import Shards
@@ -59,9 +58,12 @@ _ALL_ROWS = 10_000  # rows up to which all are brought into memory
 _AVERAGED = 1000  # items over which residuals are averaged
 
 
+Model = tuple["Likelihood", "PairPosterior"] | None  # of a fit; None before the first one
+
+
 @dataclass(frozen=True, eq=False)
-class _Shard:
-    """Compared items of a shard and their comparisons, group by group."""
+class ScoredPairs:
+    """Compared items, of a shard or of all rows, and their comparisons within groups."""
 
     X: Features  # (N, d)
     pairs: Comparisons
@@ -72,6 +74,19 @@ class _Shard:
     def columns(self) -> tuple[IntArray, IntArray, Array, Array]:
         """Left and right items, labels, and weights."""
         return self.pairs.left, self.pairs.right, self.pairs.y, self.pairs.weight * self.worth
+
+    @property
+    def weighted(self) -> Comparisons:
+        """The comparisons, weighted by their worth."""
+        return replace(self.pairs, weight=self.pairs.weight * self.worth)
+
+    def weighed(self, model: Model) -> tuple[float, ScoredPairs]:
+        """Return the change of the worth, given a fit, and the comparisons with it."""
+        if not self.pairs.n_pairs:
+            return 0.0, self
+        uncertain = np.ones(self.pairs.n_pairs) if model is None else uncertainty(*model, self.X, self.pairs)
+        worth = worth_of(self.pairs, self.n_scores, uncertain)
+        return float(np.max(np.abs(worth - self.worth), initial=0.0)), replace(self, worth=worth)
 
 
 class _Summary(NamedTuple):
@@ -87,7 +102,7 @@ class ShardedScores:
     """Comparisons within groups in shards."""
 
     shards: Shards
-    rows: Sequence[Any]  # handles on the `_Shard`s
+    rows: Sequence[Any]  # handles on the `ScoredPairs`
     n_pairs: IntArray  # (n_shards,)
     n_items: IntArray  # (n_shards,)
 
@@ -114,9 +129,8 @@ class ShardedScores:
         totals = self.shards.collect(_total_row, self.rows, shared=(self.shards.share(basis),))
         return np.asarray(summed(totals) / self.n_items.sum())
 
-    def weighed(self, fit: PairFit | None) -> tuple[float, ShardedScores]:
+    def weighed(self, model: Model) -> tuple[float, ShardedScores]:
         """Return the largest change of a weight given a fit, and the comparisons with the new weights."""
-        model = None if fit is None else (fit.likelihood, fit.posterior)
         changes, rows = self.shards.keep(_weighed, self.rows, shared=(self.shards.share(model),))
         return max(changes), replace(self, rows=rows)
 
@@ -127,34 +141,32 @@ class ShardedScores:
         )
 
 
-def _taken(shard: _Shard, index: IntArray) -> tuple[Features, IntArray, IntArray, Array, Array]:
+def _taken(shard: ScoredPairs, index: IntArray) -> tuple[Features, IntArray, IntArray, Array, Array]:
     left, right, y, weight = (column[index] for column in shard.columns)
     used, place = np.unique(np.concatenate([left, right]), return_inverse=True)
     return shard.X[used], *np.split(place, 2), y, weight
 
 
-def _items(shard: _Shard, index: IntArray) -> Features:
+def _items(shard: ScoredPairs, index: IntArray) -> Features:
     return shard.X[index]
 
 
-def _total_row(shard: _Shard, basis: InducingBasis) -> Array:
+def _total_row(shard: ScoredPairs, basis: InducingBasis) -> Array:
     zero = np.zeros(basis.chol.shape[0])
     return np.asarray(sum((basis.rows(shard.X[part]).sum(axis=0) for part in chunks(shard.X.shape[0])), zero))
 
 
-def _weighed(shard: _Shard, model: tuple[Likelihood, PairPosterior] | None) -> tuple[float, _Shard]:
-    if not shard.pairs.n_pairs:
-        return 0.0, shard
-    uncertain = np.ones(shard.pairs.n_pairs) if model is None else uncertainty(*model, shard.X, shard.pairs)
-    worth = worth_of(shard.pairs, shard.n_scores, uncertain)
-    return float(np.max(np.abs(worth - shard.worth), initial=0.0)), replace(shard, worth=worth)
+def _weighed(shard: ScoredPairs, model: Model) -> tuple[float, ScoredPairs]:
+    return shard.weighed(model)
 
 
-def _pair_sums(shard: _Shard, template: svi.Problem, state: svi.State) -> Sums | None:
+def _pair_sums(shard: ScoredPairs, template: svi.Problem, state: svi.State) -> Sums | None:
     return pair_sums_over(template, state, shard.X, shard.columns)
 
 
-def _read_groups(X: Any, y: Any, weight: Any, start: int, shell: Any, qid: str, seed: int) -> tuple[_Summary, _Shard]:
+def _read_groups(
+    X: Any, y: Any, weight: Any, start: int, shell: Any, qid: str, seed: int
+) -> tuple[_Summary, ScoredPairs]:
     """Return the comparisons within the groups of a batch."""
     X = X.to_pandas() if hasattr(X, "to_pandas") else X
     group, X = X[qid].to_numpy(), X.drop(columns=qid)
@@ -162,7 +174,7 @@ def _read_groups(X: Any, y: Any, weight: Any, start: int, shell: Any, qid: str, 
     if not len(X):
         nothing, nobody = np.zeros(0), np.zeros(0, dtype=np.int64)
         empty = Comparisons(nobody, nobody, nothing, nothing, 1)
-        return _Summary(group, 0, 0), _Shard(np.zeros((0, width)), empty, nothing, nothing)
+        return _Summary(group, 0, 0), ScoredPairs(np.zeros((0, width)), empty, nothing, nothing)
     options = {"y_numeric": True, "dtype": np.float64, "order": "C", "reset": False}
     features, y = validate_data(shell, X, column_values(y), **options)
     first, item = unique_rows(canonical(features))
@@ -173,8 +185,36 @@ def _read_groups(X: Any, y: Any, weight: Any, start: int, shell: Any, qid: str, 
     number = np.unique(group, return_inverse=True)[1][first][compared]
     order = np.argsort(number[pairs.left], kind="stable")  # neighbours share items
     n_scores = np.bincount(item, weights, first.size)[compared].astype(np.float64)
-    shard = _Shard(features[first][compared], pairs.take(order), n_scores, np.zeros(order.size))
+    shard = ScoredPairs(features[first][compared], pairs.take(order), n_scores, np.zeros(order.size))
     return _Summary(np.unique(group), order.size, compared.size), shard
+
+
+def are_few(rows: SourceRows) -> bool:
+    """Tell whether all rows are brought into memory."""
+    return rows.n_rows <= _ALL_ROWS
+
+
+def fit_groups(found: list[Any], shell: Any, qid: str, config: PairConfig) -> PairFit:
+    """Fit an estimator to rows in whole groups and names of columns: kernel by a sample, the posterior by sums."""
+    source, names = found
+    found.clear()
+    become_unfitted(shell, [name for name in names if name != qid])
+    seed = int(as_generator(shell.random_state).spawn(1)[0].integers(2**62))
+    shards, summaries, rows = source.keep(_read_groups, copy(shell), qid, seed)
+    del source  # with it the memory of partitions goes
+    _check_groups([summary.groups for summary in summaries], qid)
+    n_pairs, n_items = (np.array(sizes) for sizes in zip(*((s.n_pairs, s.n_items) for s in summaries), strict=True))
+    if not n_pairs.sum():
+        raise DataError(
+            "at least 1 comparison is required; got none: y has equal values (or zero weights) within every group. "
+            "Pass scores that differ."
+        )
+
+    def fit(data: ShardedScores, settings: PairConfig, start: WarmStart | None) -> PairFit:
+        return _fit(data, shell.kernel, settings, as_generator(shell.random_state), start)
+
+    data = ShardedScores(shards, rows, n_pairs, n_items)
+    return fit(stationary_weights(data, fit, config, None), config, None)
 
 
 def _fit(
@@ -202,64 +242,7 @@ def _fit(
     )
 
 
-class ScoredGroups(PairwiseGP):
-    """Fits of `GPPLRegressor` to scores that are not in memory."""
-
-    _takes_collections: ClassVar[bool] = True
-    random_state: Any
-    kernel: Kernel | None
-
-    @property
-    def _ranks_groups(self) -> bool:
-        """Whether scores of a group are one ranking, and not pairs."""
-        return isinstance(as_likelihood(self.likelihood), Luce)
-
-    def _fit_source(self, source: Source, comparisons: Any, qid: Any) -> None:
-        """Fit to rows in whole groups: points and kernel by a sample, the posterior by sums over all comparisons."""
-        _check_columns(source, comparisons, qid)
-        self._check_sums_suffice()
-        source_rows, names = feature_columns(source, qid)
-        if source_rows.n_rows <= _ALL_ROWS:
-            X, y, weight = source_rows.everything()
-            self._fit_rows(X.drop(columns=qid), y, None, X[qid].to_numpy(), weight)
-            return
-        assert not isinstance(names, int)  # noqa: S101 - groups are a column
-        become_unfitted(self, [name for name in names if name != qid])
-        rng = as_generator(self.random_state)
-        seed = int(rng.spawn(1)[0].integers(2**62))
-        shards, summaries, rows = source_rows.keep(_read_groups, copy(self), qid, seed)
-        del source_rows  # with it the memory of partitions goes
-        _check_groups([summary.groups for summary in summaries], qid)
-        n_pairs, n_items = (np.array(sizes) for sizes in zip(*((s.n_pairs, s.n_items) for s in summaries), strict=True))
-        if not n_pairs.sum():
-            raise DataError(
-                "at least 1 comparison is required; got none: y has equal values (or zero weights) within every group. "
-                "Pass scores that differ."
-            )
-        data = ShardedScores(shards, rows, n_pairs, n_items)
-        config = self._config(offsets=False, order=False)
-
-        def fit(data: ShardedScores, settings: PairConfig, start: WarmStart | None) -> PairFit:
-            return _fit(data, self.kernel, settings, as_generator(self.random_state), start)
-
-        self._set_attributes(fit(stationary_weights(data, fit, config, None), config, None))
-
-    @abstractmethod
-    def _fit_rows(self, X: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
-        """Fit to rows in memory."""
-
-    def _check_sums_suffice(self) -> None:
-        """Refuse models that need all comparisons in one place."""
-        refuse_parameters(
-            {
-                f"inference={self.inference!r}": self.inference not in {"auto", "vb", "laplace"},
-                f"likelihood={self.likelihood!r}": self._ranks_groups or as_likelihood(self.likelihood).has_parameters,
-            },
-            "in full passes, by inference='vb' or 'laplace' and likelihood='probit' or 'logit'",
-        )
-
-
-def _check_columns(source: Source, comparisons: Any, qid: Any) -> None:
+def check_columns(source: Source, comparisons: Any, qid: Any) -> None:
     """Refuse comparisons, and groups that are no column."""
     names = source.names or []
     if comparisons is not None:
@@ -281,3 +264,69 @@ def _check_groups(groups: list[NDArray[Any]], qid: str) -> None:
             f"rows of the group {shorten(distinct[np.argmax(counts)])} of column {qid!r} are in {counts.max()} places: "
             f"sort the rows of files by {qid!r}; X.shuffle({qid!r}) of Dask puts the rows of a group into one partition"
         )
+
+
+# ------------- comparisons that come from scores: pairs of one row share the noise of its score (docs/maths section 1)
+# k pairs of a row tell less than k independent comparisons: their outcomes share the noise of one score, so posteriors
+# that count each of them in full are far too narrow. The likelihood of a pair is therefore weighted by what it is worth
+# (a composite likelihood with an adjusted magnitude; Varin, Reid and Firth, Statistica Sinica 2011). Pairs whose
+# outcome is certain are worth nothing either way and do not count. How many are certain depends on the posterior, so a
+# fit is repeated until the weights stay.
+
+# Comparisons that a score is worth together with the scores it is compared with. If two rows have equal noise, k pairs
+# of a row are worth 2 k / (k + 1) independent ones to first order; with 3 intervals cover what they say in simulations
+# (benchmarks/coverage.py), since all pairs together show the scores themselves.
+_WORTH = 3.0
+_MAX_ROUNDS = 6
+_STAYS = 0.05  # change of weights that ends the rounds
+
+
+def stationary_weights(
+    data: Any,
+    fit: Callable[[Any, PairConfig, WarmStart | None], PairFit],
+    config: PairConfig,
+    start: WarmStart | None,
+) -> Any:
+    """Return `ScoredPairs`, in shards or not, whose weights no longer change from one fit to the next."""
+    settings, last = replace(config, schedule=replace(config.schedule, on_iteration=None)), None
+    for _ in range(_MAX_ROUNDS):
+        change, data = data.weighed(None if last is None else (last.likelihood, last.posterior))
+        if change < _STAYS:
+            break
+        last = fit(data, settings, start)
+        # Later rounds keep the kernel of the first.
+        settings = replace(settings, learn_length_scales=False, n_restarts=None)
+        basis = last.posterior.basis
+        start = WarmStart(last.state, last.kernel, None if basis is None else basis.points)
+    return data
+
+
+def weigh_pairs_of_scores(
+    data: PairData,
+    n_scores: Array,
+    kernel: Kernel | None,
+    config: PairConfig,
+    start: WarmStart | None,
+    rng: Callable[[], np.random.Generator],
+) -> Comparisons:
+    """Return the comparisons, weighted by their worth; an item has `n_scores` scores, shape (n_items,)."""
+
+    def fit(scores: ScoredPairs, settings: PairConfig, start: WarmStart | None) -> PairFit:
+        return fit_pairs(PairData(data.X, scores.weighted), kernel, settings, rng(), start)
+
+    scores = ScoredPairs(data.X, data.comparisons, n_scores, np.zeros(data.comparisons.n_pairs))
+    return stationary_weights(scores, fit, config, start).weighted
+
+
+def worth_of(pairs: Comparisons, n_scores: Array, uncertain: Array) -> Array:
+    """Return min(1, 3 / (1 + k)) with k the uncertain pairs a score of either item has, shape (n_pairs,)."""
+    counted = pairs.weight * uncertain
+    total = np.bincount(pairs.left, counted, pairs.n_items) + np.bincount(pairs.right, counted, pairs.n_items)
+    k = total / n_scores
+    return np.minimum(1.0, _WORTH / (1.0 + 0.5 * (k[pairs.left] + k[pairs.right])))
+
+
+def uncertainty(likelihood: Likelihood, posterior: PairPosterior, X: Features, pairs: Comparisons) -> Array:
+    """Return 4 p (1 - p) of each pair: 1 where either item may win, near 0 where the outcome is certain."""
+    p = likelihood.predict(*posterior.pairs(Items.new(X), pairs.left, pairs.right))
+    return np.asarray(4.0 * p * (1.0 - p))

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components as components_of
 
-from skpref._sources import refuse_parameters, set_features
 from skpref.data import Comparisons
 from skpref.data.columns import NO_ROWS
 from skpref.data.comparisons import concatenated
-from skpref.data.labels import are_with_ties, refuse_one_side
+from skpref.data.labels import refuse_one_side
 from skpref.data.roles import Roles
-from skpref.data.shards import ComparisonCounts, ShardOptions, check_classes, read_shard, without_repeats
+from skpref.data.shards import without_repeats
 from skpref.data.stored import check_names
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
-from skpref.gp.pairwise.base import as_likelihood, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
-from skpref.gp.pairwise.fit import HYPER_PAIRS, PairData
-from skpref.gp.pairwise.tasks import TaskClassifier
+from skpref.gp.pairwise.fit import HYPER_PAIRS
 from skpref.inference.shards import ShardedProblem, ShardRows, split_by_shard, summed
 
 if TYPE_CHECKING:
@@ -36,8 +32,6 @@ if TYPE_CHECKING:
     from skpref.inference.basis import InducingBasis
     from skpref.inference.shards import Shards
     from skpref.inference.svi import Problem
-
-_FULL_PASSES = "auto", "vb", "laplace"
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +124,11 @@ def _components(summaries: Sequence[ShardSummary], number: Sequence[IntArray], n
     return np.unique(label, return_inverse=True)[1].astype(np.int64)
 
 
-def merge_if_few(comparisons: ShardedComparisons, limit: int, *, keep_order: bool) -> Comparisons:
+def merge_if_few(comparisons: ShardedComparisons, *, keep_order: bool) -> Comparisons:
     """Return all comparisons, merged, if there are few; otherwise none."""
     empty = np.zeros(0, dtype=np.int64)
     none = Comparisons(empty, empty, np.zeros(0), np.zeros(0), comparisons.n_items)
-    if comparisons.n_pairs > limit:
+    if comparisons.n_pairs > HYPER_PAIRS:
         return none
     return comparisons.take(np.arange(comparisons.n_pairs)).merged(keep_order=keep_order)
 
@@ -178,103 +172,9 @@ def roles_of(estimator: Any, source: Source) -> Roles:
     return Roles(**ids, winner=y, weight=weight, covariates=terms, groups=groups, time=time)
 
 
-class ReadsSources:
-    """A classifier of comparisons that are in files or on a cluster."""
-
-    _takes_collections: ClassVar[bool] = True
-    order_effect: bool
-    _columns: Any
-    _sides: ClassVar[tuple[str, ...]]
-
-    @abstractmethod
-    def _check_model(self) -> None:
-        """Refuse parameters that need all comparisons in one place."""
-
-    @abstractmethod
-    def _shard_options(self) -> ShardOptions:
-        """Return how the comparisons of a shard are read and merged."""
-
-    @abstractmethod
-    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
-        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
-
-    def _fit_source(self, source: Source) -> None:
-        """Fit to comparisons that are not in memory."""
-        self._check_model()
-        roles = roles_of(self, source)
-        names: list[str] | int = source.width
-        if source.names is not None:
-            names = source.names if self._columns is not None else [getattr(roles, side) for side in self._sides]
-        named = [] if source.names is None else replace(roles, winner=None, weight=None).columns()
-        read = source.rows(named, roles.winner, roles.weight).keep(read_shard, roles, self._shard_options())
-        self._fit_shards(*read)
-        set_features(self, names)
-
-
 def is_dated(column: Any, summaries: list[ShardSummary]) -> bool:
     """Tell whether the times of shards are dates; refuse dates in one and numbers in another."""
     dated = {summary.is_dated for summary in summaries if summary.is_dated is not None}
     if len(dated) > 1:
         raise DataError(f"the times of column {column!r} are dates in one shard and numbers in another")
     return any(dated)
-
-
-class ShardedClassifier(ReadsSources, TaskClassifier):
-    """Fits of `GPPLClassifier` to comparisons in shards."""
-
-    time: Any
-
-    def _check_model(self) -> None:
-        """Refuse parameters that need all comparisons in one place."""
-        refuse_parameters(
-            {
-                f"inference={self.inference!r}": str(self.inference) not in _FULL_PASSES,
-            },
-            'in full passes by inference="vb" or "laplace"',
-        )
-
-    def _needs_all(self, summaries: list[ShardSummary]) -> bool:
-        """Tell whether a fit needs all comparisons in one place."""
-        has_covariates = self.covariates is not None and len(self.covariates) > 0
-        labels = [label for summary in summaries for label in summary.labels]
-        learns_ties = self.likelihood == "auto" and are_with_ties(np.unique(labels))
-        return has_covariates or self.time is not None or learns_ties or as_likelihood(self.likelihood).has_parameters
-
-    @abstractmethod
-    def _fit_comparisons(self, items: Entities, comparisons: Comparisons, *, is_dated: bool) -> None:
-        """Fit to comparisons in memory."""
-
-    def _shard_options(self) -> ShardOptions:
-        """Return how the comparisons of a shard are read and merged."""
-        return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=self._keeps_ties)
-
-    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
-        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
-        if self._needs_all(summaries):
-            items, number, _, _ = numbered(self, summaries)
-            self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
-            dated = is_dated(self.time, summaries)
-            comparisons = bring_all(shards, rows, number, items)
-            if self._columns is not None and comparisons.covariates is not None:
-                self._columns.check_sizes(comparisons.covariates)
-            self._fit_comparisons(items, comparisons, is_dated=dated)
-            return
-        items, joined = join(self, shards, summaries, rows)
-        self._items, self.item_ids_ = items, items.seen_ids
-        self.components_ = connected_components(joined)
-        self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
-        summaries.clear()  # they take 32 bytes for each item and shard
-        config = self._config(offsets=self._has_offsets(), order=self.order_effect)
-        here = merge_if_few(joined, HYPER_PAIRS, keep_order=self.order_effect)
-        data = PairData(items.seen_features, here, joined)
-        self._set_attributes(self._infer(data, config, self.item_ids_))
-        self._keep(ComparisonCounts(joined.weight_of_item))
-
-    def _kept_comparisons(self, method: str) -> Comparisons:
-        """Return the comparisons of the fit for a method that needs them."""
-        if isinstance(self._comparisons, Comparisons):
-            return self._comparisons
-        raise DataError(
-            f"{method} needs the comparisons of the fit, and a fit to data on disk or on a cluster keeps none of them: "
-            "fit again with all comparisons in memory"
-        )

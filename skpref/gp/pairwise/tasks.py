@@ -5,16 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpref._sources import as_source, feature_columns, is_elsewhere
+from skpref._sources import as_source, bring_rows, feature_columns, is_elsewhere, set_features
 from skpref._warn import warn
 from skpref.data.columns import Columns
-from skpref.data.ids import LEAVE_OUT, shorten
+from skpref.data.ids import LEAVE_OUT
 from skpref.data.roles import Roles
+from skpref.data.shards import read_shard
 from skpref.data.tasks import (
     ID,
     TABLE_OF_TASKS,
@@ -27,8 +28,10 @@ from skpref.data.tasks import (
     shown_twice,
 )
 from skpref.exceptions import DataError, DataWarning
+from skpref.gp.capabilities import Capabilities
 from skpref.gp.pairwise.base import ComparisonClassifier
 from skpref.gp.pairwise.columns import PairColumns, refuse_two_weights
+from skpref.gp.pairwise.sharded import roles_of
 from skpref.inference.choices import shares_of
 from skpref.likelihoods import Luce
 from skpref.metrics import pair_accuracy
@@ -36,14 +39,26 @@ from skpref.metrics import pair_accuracy
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from skpref._sources import Source
     from skpref._typing import Array, IdRows, IntArray
     from skpref.data import Comparisons
+    from skpref.data.shards import ShardOptions, ShardSummary
     from skpref.gp.entities import Entities, Items
     from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.fit import PairConfig
+    from skpref.inference.shards import Shards
 
-_OF_CHOICES = {"auto", "probit", "logit", "luce"}  # likelihoods that tasks may be given: they have the last one
-_MOST_STORED = 5_000_000  # rows that are brought into memory
+# Tasks have likelihood="luce", whatever they are given.
+TASKS = Capabilities(
+    "tasks, which show several items",
+    {
+        "likelihood": ("luce", "auto", "probit", "logit", Luce),
+        "inference": ("auto", "vb"),
+        "left": (None,),
+        "right": (None,),
+    },
+    "pass comparisons of two items",
+)
 _FEW_TASKS = 10  # tasks of which columns of items may share no id by chance
 
 
@@ -52,6 +67,8 @@ class TaskClassifier(ComparisonClassifier):
 
     _items: Entities
     _form: str | None  # how answers name what was chosen; None where rows are comparisons
+    _takes_collections: ClassVar[bool] = True
+    order_effect: bool
 
     @property
     def _has_tasks(self) -> bool:
@@ -69,17 +86,6 @@ class TaskClassifier(ComparisonClassifier):
             return not self._has_grades
         named = X is None or any(getattr(self, name, None) is not None for name in ("left", "right"))
         return not named and are_tasks(X, y, len(self._sides))
-
-    def _refuse_with_tasks(self, **faults: Any) -> None:
-        """Refuse parameters that models of tasks do not have, and the faults that are given."""
-        faults |= {name: getattr(self, name) for name in ("left", "right") if getattr(self, name) is not None}
-        if not (isinstance(self.likelihood, Luce) or self.likelihood in _OF_CHOICES):
-            faults["likelihood"] = self.likelihood
-        for name, value in faults.items():
-            raise DataError(
-                f"{name}={shorten(value)} is for comparisons of two items, but rows of X are tasks, in which several "
-                "items were shown: leave it at its default. Tasks have likelihood='luce'"
-            )
 
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
         try:
@@ -292,13 +298,26 @@ class TaskClassifier(ComparisonClassifier):
         """Return the arguments of `fit`; tasks and grades of files or a cluster are brought into memory."""
         if not is_elsewhere(X) or not self._needs_memory:
             return X, y, sample_weight
-        rows, _ = feature_columns(as_source(X, y, sample_weight))
-        if rows.n_rows > _MOST_STORED:
-            raise DataError(
-                f"X has {rows.n_rows} rows; tasks, grades, groups and teams of files or a cluster are brought into "
-                f"memory, at most {_MOST_STORED}: fit to a part of the users"
-            )
-        return rows.everything()
+        return bring_rows(feature_columns(as_source(X, y, sample_weight))[0], "tasks, grades, groups and teams")
+
+    @abstractmethod
+    def _shard_options(self) -> ShardOptions:
+        """Return how the comparisons of a shard are read and merged."""
+
+    @abstractmethod
+    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
+        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
+
+    def _fit_source(self, source: Source) -> None:
+        """Fit to comparisons that are not in memory."""
+        roles = roles_of(self, source)
+        names: list[str] | int = source.width
+        if source.names is not None:
+            names = source.names if self._columns is not None else [getattr(roles, side) for side in self._sides]
+        named = [] if source.names is None else replace(roles, winner=None, weight=None).columns()
+        read = source.rows(named, roles.winner, roles.weight).keep(read_shard, roles, self._shard_options())
+        self._fit_shards(*read)
+        set_features(self, names)
 
     def _refuse_tasks(self, method: str, instead: str) -> None:
         """Refuse a method of comparisons where the model is of tasks."""

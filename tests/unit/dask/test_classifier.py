@@ -166,7 +166,6 @@ def test_predictions_for_arrays_of_known_length_have_it():
         ({}, lambda c: (c, "answer"), "no column 'answer' in X, which has the columns left, right"),
         ({}, lambda c: (c[["left"]], c["y"]), "no column 'a second column' in X"),
         ({}, lambda c: (c, c["times"]), r"labels must be 0 or 1.*\(rows .* of X\)"),
-        ({"inference": "svi"}, lambda c: (c, c["y"]), "inference='svi' needs all rows in memory"),
         ({"items": Table(np.eye(7), ids=IDS[:7])}, lambda c: (c, c["y"]), "unknown item 'item 7'"),
         ({"weight": "times"}, lambda c: (c, c["y"], c["times"]), "weights are given twice: by weight='times'"),
     ],

@@ -51,7 +51,7 @@ def _small(monkeypatch):
     monkeypatch.setattr("skpref.gp.sparse.class_sums.SAMPLE_ROWS", 100)
     monkeypatch.setattr("skpref.gp.sparse.classifier._SEARCH_ROWS", 100)
     monkeypatch.setattr("skpref.gp.pairwise.scored_groups._ALL_ROWS", 40)
-    monkeypatch.setattr("skpref.gp.pairwise.scores._MAX_ROUNDS", 2)
+    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._MAX_ROUNDS", 2)
 
 
 def of_pairs(model):

@@ -16,7 +16,7 @@ FIXED = in_files.FIXED | {"tol": 0.1}  # few passes: rounds cost 30 ms each
 @pytest.fixture
 def _sampled(monkeypatch):
     monkeypatch.setattr(scored_groups, "_ALL_ROWS", 40)
-    monkeypatch.setattr("skpref.gp.pairwise.scores._MAX_ROUNDS", 2)
+    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._MAX_ROUNDS", 2)
 
 
 def lazy():
@@ -43,6 +43,15 @@ def test_it_is_the_posterior_in_memory(client):
 
 
 @pytest.mark.usefixtures("client", "_sampled")
+@pytest.mark.parametrize("options", [{"inference": "svi", "tol": 0.1}, {"likelihood": "plackett-luce"}])
+def test_what_needs_all_rows_brings_them_here(options):
+    options = {"random_state": 0} | FIXED | options
+    wanted = GPPLRegressor(**options).fit(X, TABLE.grade, qid=TABLE["query"])
+    model = GPPLRegressor(**options).fit(lazy()[["a", "b", "query", "grade"]], "grade", qid="query")
+    assert_allclose(model.predict(X), wanted.predict(X), atol=1e-10)
+
+
+@pytest.mark.usefixtures("client", "_sampled")
 def test_what_a_cluster_cannot_do_is_said():
     rows = lazy()
     cut = frames.from_pandas(TABLE, npartitions=4)
@@ -51,11 +60,6 @@ def test_what_a_cluster_cannot_do_is_said():
         (lambda: GPPLRegressor().fit(rows, "grade", qid=rows["query"]), "qid must be the name of the column"),
         (lambda: GPPLRegressor().fit(rows.to_dask_array(), "grade", qid="query"), "qid must be the name of the"),
         (lambda: GPPLRegressor().fit(rows, comparisons=[[0, 1]]), "comparisons are of rows in memory"),
-        (lambda: GPPLRegressor(inference="svi").fit(rows, "grade", qid="query"), "inference='svi' needs all rows"),
-        (
-            lambda: GPPLRegressor(likelihood="plackett-luce").fit(rows, "grade", qid="query"),
-            "likelihood='plackett-luce' needs all rows",
-        ),
         (
             lambda: GPPLRegressor(**FIXED).fit(cut, "grade", qid="query", sample_weight="times"),
             r"rows of the group 6 of column 'query' are in 2 places.*X.shuffle\('query'\)",

@@ -365,7 +365,7 @@ def test_chosen_ids_are_not_taken_for_labels(ids, user):
         ({"covariates": ["x"]}, "a covariate of tasks has a column for each of the 4 positions.*got the column 'x'"),
         ({"covariates": [("0", "x")]}, "covariate '0 - x': column '0' of X holds the ids of user"),
         ({"covariates": [("x", "z")]}, "a column for each of the 3 positions.*got 2 columns"),
-        ({"likelihood": "logit-ties"}, "likelihood='logit-ties' is for comparisons of two items"),
+        ({"likelihood": "logit-ties"}, "likelihood='logit-ties' is not for tasks.* use likelihood='luce' or 'auto' or"),
     ],
 )
 def test_parameters_of_pairs_are_refused(more, message):

@@ -12,8 +12,7 @@ from skpref.factorization.max_margin.features import UserFeatures
 from skpref.factorization.max_margin.recommendations import Recommendations
 from skpref.gp.crowd.annotators import Annotators
 from skpref.gp.pairwise.effects import CovariateEffects
-from skpref.gp.pairwise.ranking import Ranking
-from skpref.gp.pairwise.win_matrix import WinMatrix
+from skpref.gp.pairwise.ranking import Ranking, WinMatrix
 
 ONE = np.ones(1)
 RECORDS = [

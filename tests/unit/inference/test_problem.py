@@ -14,9 +14,9 @@ from skpref.exceptions import DataError
 from skpref.inference import svi
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.problem import State, second_moments
-from skpref.inference.rescaling import balance
 from skpref.inference.scale import FixedScale, GammaScale, mixed_scale, moved_scale
 from skpref.inference.sites import LINEARISED
+from skpref.inference.svi import balance
 from skpref.inference.terms.products import FactorTerm
 from tests.examples import examples
 

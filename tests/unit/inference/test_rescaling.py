@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from skpref.inference import svi
-from skpref.inference.rescaling import balance
 from skpref.inference.scale import FixedScale, moved_scale
 from skpref.inference.sites import LAPLACE
+from skpref.inference.svi import balance
 from tests.examples import examples
 
 LAYOUTS = [(items, users) for items in ("ids", "features") for users in ("ids", "features")]

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpref.inference import svi
-from skpref.inference.shards import InMemory, OnDisk, ShardedProblem, ShardRows, realigned, summed
+from skpref.inference.shards import OnDisk, ShardedProblem, ShardRows, Shards, realigned, summed
 from skpref.inference.sites import LAPLACE
 from tests.unit.inference.conftest import LAYOUTS, draw_problem
 
@@ -42,7 +42,7 @@ def test_a_fit_in_shards_is_the_fit_in_one_piece(layout, rule, few_rows, monkeyp
     case = draw_problem(0, layout, order=layout == "features")
     case.problem = replace(case.problem, rule=LAPLACE) if rule == "laplace" else case.problem
     whole = svi.fit(case.problem, case.state, SCHEDULE, case.rng)
-    fits = [svi.fit(sharded(case, shards), case.state, SCHEDULE, case.rng) for shards in (InMemory(), OnDisk())]
+    fits = [svi.fit(sharded(case, shards), case.state, SCHEDULE, case.rng) for shards in (Shards(), OnDisk())]
     # Joint means are solved to 1e-7, and of few variables in a number of steps that rounding decides.
     assert_allclose(fits[0].bounds, whole.bounds, rtol=1e-7 if layout == "mean-field" else 1e-9)
     for name, block in whole.state.blocks.items():
@@ -56,7 +56,7 @@ def test_a_fit_in_shards_is_the_fit_in_one_piece(layout, rule, few_rows, monkeyp
 def test_one_shard_gives_the_bits_of_the_problem_in_one_piece(layout):
     case = draw_problem(5, layout)
     whole = svi.fit(case.problem, case.state, SCHEDULE, case.rng)
-    alone = svi.fit(sharded(case, InMemory(), 1), case.state, SCHEDULE, case.rng)
+    alone = svi.fit(sharded(case, Shards(), 1), case.state, SCHEDULE, case.rng)
     assert alone.bounds == whole.bounds
 
 
@@ -132,7 +132,7 @@ def test_residuals_are_those_of_the_pairs():
     case = draw_problem(1, "features")
     term = case.problem.terms["f"]
     rows = replace(cut(case, 1)[0], residual=None)
-    problem = ShardedProblem.from_template(case.problem, InMemory(), [rows], 1).with_residuals(case.basis, case.X)
+    problem = ShardedProblem.from_template(case.problem, Shards(), [rows], 1).with_residuals(case.basis, case.X)
     np.testing.assert_array_equal(problem.rows[0].residual, term.residual)
 
 
@@ -148,14 +148,14 @@ def test_what_is_read_from_a_disk_starts_at_a_multiple_of_64_bytes(tmp_path, n):
 
 def test_few_comparisons_are_brought_once_and_many_stay(monkeypatch):
     case = draw_problem(0, "mean-field")
-    problem = sharded(case, InMemory())
+    problem = sharded(case, Shards())
     evaluation = problem.evaluate(case.state)
     names = [name for name, block in case.state.blocks.items()][:1]
     expected = case.state.expected
     calls = []
-    collect = InMemory.collect
+    collect = Shards.collect
     monkeypatch.setattr(
-        InMemory, "collect", lambda self, *args, **shared: (calls.append(args[0]), collect(self, *args, **shared))[1]
+        Shards, "collect", lambda self, *args, **shared: (calls.append(args[0]), collect(self, *args, **shared))[1]
     )
     x = np.ones(sum(case.state.blocks[name].mean.size for name in names))
     products = []

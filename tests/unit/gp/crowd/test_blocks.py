@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpref.gp.crowd import blocks as module
-from skpref.gp.crowd import stacks
+from skpref.gp.crowd import users as stacks
 from skpref.gp.crowd.blocks import UserBlocks, integrate_out, iterate_users, marginals, personal_moments
 from skpref.gp.crowd.users import UserRows
 

@@ -12,9 +12,9 @@ from scipy.stats import multivariate_normal
 
 from skpref import CrowdGPPL
 from skpref.gp.crowd import fit_hierarchy as fitting
-from skpref.gp.crowd.cumulants import correction_of_scale, log_ratio
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, fit_hierarchy, hold_still, start_state
 from skpref.gp.crowd.places import Places
+from skpref.gp.crowd.spread import correction_of_scale, log_ratio
 from skpref.gp.crowd.users import UserRows
 from skpref.inference.scale import FixedScale
 from skpref.likelihoods import PairwiseProbit

@@ -169,12 +169,12 @@ def test_users_and_items_without_weight_are_unseen():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"n_factors": 3}, "n_factors is 3, but the fitted model has n_factors=2"),
-        ({"consensus": False}, "consensus is False"),
-        ({"order_effect": True}, "order_effect is True"),
-        ({"item_effects": False}, "item_effects is False"),
-        ({"items": None}, "features of items are None"),
-        ({"users": None}, "features of users are None"),
+        ({"n_factors": 3}, "n_factors differs from that of the fit, which had 2; got 3"),
+        ({"consensus": False}, "consensus differs from that of the fit, which had True; got False"),
+        ({"order_effect": True}, "order_effect differs from that of the fit, which had False; got True"),
+        ({"item_effects": False}, "item_effects differs from that of the fit, which had True; got False"),
+        ({"items": None}, "whether items have features differs from that of the fit, which had True"),
+        ({"users": None}, "whether users have features differs from that of the fit, which had True"),
     ],
 )
 def test_parameters_that_make_another_model_must_not_change(change, text):

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from skpref import CrowdGPPL, GPPLClassifier, Table
 from skpref.exceptions import DataError, UnknownIdError
-from skpref.gp.crowd import fit_hierarchy, spread, update_hierarchy
+from skpref.gp.crowd import fit_hierarchy, hierarchy, spread
 from skpref.gp.crowd.places import Places
 
 N_ITEMS, CATEGORIES, N_JUDGES = 6, ["chat", "code", "maths"], 12
@@ -263,7 +263,7 @@ def test_later_answers_may_be_of_new_groups_items_and_users(data):
 
 def test_a_few_new_answers_move_the_users_who_gave_them(data, monkeypatch):
     X, y, _ = data
-    monkeypatch.setattr(update_hierarchy, "_FEW", 10)
+    monkeypatch.setattr(hierarchy, "_FEW", 10)
     later = pd.DataFrame({"judge": [0] * 8, "category": "art", "a": ["i1", "i2"] * 4, "b": ["i0", "i3"] * 4})
     model = crowd().fit(X, y)
     before, S = model.predict_proba(X)[:, 1], model.posterior_.S
@@ -305,9 +305,9 @@ def test_reports_on_users_compare_within_groups(model, data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"inference": "vb"}, "groups=['category'] cannot be combined with inference='vb'"),
-        ({"optimizer": "l-bfgs-b"}, "cannot be combined with optimizer='l-bfgs-b'"),
-        ({"consensus": False}, "cannot be combined with consensus=False"),
+        ({"inference": "vb"}, "inference='vb' is not for models with groups or time: use inference='auto' or 'ep' or"),
+        ({"optimizer": "l-bfgs-b"}, "optimizer='l-bfgs-b' is not for models with groups or time"),
+        ({"consensus": False}, "consensus=False is not for models with groups or time: use consensus=True"),
         ({"groups": ["topic"]}, "there is no column 'topic'"),
         ({"groups": ["judge"]}, "user and groups='judge' are the same column of X"),
         ({"groups": ["category", "category"]}, "groups names a column twice"),

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
 from skpref import CrowdGPPL
-from skpref.gp.crowd import fit_hierarchy, low_rank, sharded
+from skpref.gp.crowd import fit_hierarchy, held_out, sharded
 from skpref.gp.crowd.tastes import curvature_of_scale, log_curvature
 from tests.unit.gp.crowd.test_hierarchy import crowd_model
 
@@ -54,7 +54,7 @@ def test_strong_directions_are_found_and_what_is_beside_them_stays_uncertain(mon
     sizes = np.linalg.eigvalsh(model.posterior_.S)
     assert sizes[-2] > 3.0 * sizes[-3]
     assert 0.8 <= covered(model, f) <= 0.98
-    monkeypatch.setattr(low_rank, "_SHARES", ())
+    monkeypatch.setattr(held_out, "_SHARES", ())
     alone = CrowdGPPL(random_state=0).fit(X, y)
     assert_allclose(alone.posterior_.S, alone.posterior_.S[0, 0] * np.eye(N_ITEMS), atol=1e-12)
     assert losses(model, f) < losses(alone, f) - 0.01
@@ -118,7 +118,7 @@ def test_a_mixture_keeps_the_scale_and_a_share_of_the_shape(share, size):
     rows = np.random.default_rng(0).normal(size=(model.shape.shape[0], 2))
     factors = size * rows @ rows.T
     S = 0.7 * model.shape
-    mixed = low_rank._mixed(model, factors, S, share)
+    mixed = held_out._mixed(model, factors, S, share)
     assert model.item_scale(mixed) == pytest.approx(0.7)
     assert np.linalg.eigvalsh(mixed)[0] >= share * 0.7 * np.linalg.eigvalsh(model.shape)[0] - 1e-12
     if size == 0.0:

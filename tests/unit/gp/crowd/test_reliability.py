@@ -8,8 +8,8 @@ from scipy.special import ndtr
 
 from skpref import CrowdGPPL
 from skpref.exceptions import DataWarning
-from skpref.gp.crowd import reliability
-from skpref.gp.crowd.reliability import percentiles_of
+from skpref.gp.crowd import annotators
+from skpref.gp.crowd.annotators import percentiles_of
 from skpref.likelihoods import PairwiseProbit
 from tests.unit.gp.crowd.test_hierarchy import joint
 
@@ -69,9 +69,9 @@ def test_the_consensus_is_that_of_the_others():
     A = posterior.users.incidence(np.ones(posterior.users.first.size))[start:stop].toarray()
     wanted = (A @ rows @ (without @ linear)[:K], A @ rows @ without[:K, :K] @ rows.T @ A.T)
     sites = posterior.users, posterior.S, posterior.tau, posterior.nu
-    P, W, _, d = next(reliability.iterate_users(np.array([u]), *sites))
+    P, W, _, d = next(annotators.iterate_users(np.array([u]), *sites))
     noise = np.random.default_rng(0).standard_normal((20_000, posterior.half_rows.shape[1])) @ posterior.half_rows.T
-    draws = reliability._draw_without_own_answers(
+    draws = annotators._draw_without_own_answers(
         A @ posterior.m, A @ posterior.half_rows, W, d - W @ (P @ d), noise @ A.T
     )
     np.testing.assert_allclose(draws.mean(axis=0), wanted[0], atol=0.02)
@@ -120,7 +120,7 @@ def prior_by_hand(kinds, centre, spread):
 
 
 def test_without_users_the_prior_is_nine_in_ten_who_follow_the_consensus():
-    prior = reliability._learnt_prior(np.zeros((0, 41)))
+    prior = annotators._learnt_prior(np.zeros((0, 41)))
     np.testing.assert_allclose(prior, prior_by_hand(np.array([0.05, 0.05, 0.9]), 0.0, 0.5))
 
 
@@ -134,11 +134,11 @@ def test_users_who_are_known_move_the_prior_as_their_counts_say(place, kind):
     centre = n * log_size / (n + 1.0)
     spread = np.sqrt((n * (log_size - centre) ** 2 + 0.25) / (n + 1.0))
     wanted = prior_by_hand(counts / counts.sum(), centre, spread)
-    np.testing.assert_allclose(reliability._learnt_prior(log_likelihood), wanted, rtol=1e-9)
+    np.testing.assert_allclose(annotators._learnt_prior(log_likelihood), wanted, rtol=1e-9)
 
 
 def test_what_a_posterior_of_the_reliability_says():
-    grid = reliability._GRID
+    grid = annotators._GRID
     assert (grid.size, grid[20]) == (41, 0.0)
     np.testing.assert_allclose(grid[[0, 19, 21, 40]], [-10.0, -0.1, 0.1, 10.0])
     weight = np.zeros((2, 3, 41))
@@ -146,7 +146,7 @@ def test_what_a_posterior_of_the_reliability_says():
     weight[0, 1, [20, 40]] = 0.25, 0.5
     weight[1, 1, 40] = 0.25
     weight[:, 2, 0] = 0.2, 0.8
-    record = reliability.Reliability(weight, np.array([[0.0, 0.2], [0.3, 0.0]]), np.array([True, True, False]))
+    record = annotators.Reliability(weight, np.array([[0.0, 0.2], [0.3, 0.0]]), np.array([True, True, False]))
     np.testing.assert_allclose(record.random, [1.0, 0.25, 0.0])
     mean, low, high = record.summary(np.array([5.0, 95.0]))
     np.testing.assert_allclose(mean, [0.0, 7.5, -10.0])
@@ -163,6 +163,6 @@ def test_draws_that_differ_more_than_they_agree_know_nothing():
     D = np.diag([4.0, 1.0])
     draws = np.array([[1.9, 0.3], [-0.1, 0.3]])
     # 4 * .81 + .09 = 3.33 of the mean against 4 of the rest
-    assert not reliability._is_known(draws, D)
-    assert reliability._is_known(draws + 0.1, D)
-    assert not reliability._is_known(draws - draws.mean(axis=0), D)
+    assert not annotators._is_known(draws, D)
+    assert annotators._is_known(draws + 0.1, D)
+    assert not annotators._is_known(draws - draws.mean(axis=0), D)

@@ -13,7 +13,7 @@ from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.shards import ShardedAnswers, shard_of
 from skpref.gp.crowd.users import order_by_user
 from skpref.inference.scale import GammaScale
-from skpref.inference.shards import InMemory, OnDisk
+from skpref.inference.shards import OnDisk, Shards
 from skpref.likelihoods import PairwiseProbit, PairwiseProbitTies
 
 BOUNDS = np.array([0, 3, 7, 12])  # first users of the shards
@@ -53,7 +53,7 @@ def both(*, order=False, laplace=False, with_covariates=False, on_disk=False, ti
         max_rank=2,
         own_thresholds=ties,
     )
-    shards = OnDisk() if on_disk else InMemory()
+    shards = OnDisk() if on_disk else Shards()
     kept, sizes = [], []
     user = np.asarray(c.user)
     for low, high in itertools.pairwise(BOUNDS):

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from skpref.gp.crowd.reliability import _tabulate_log_prob
-from skpref.gp.crowd.tabulated import Tabulated
+from skpref.gp.crowd.annotators import Tabulated, _tabulate_log_prob
 from skpref.likelihoods import PairwiseLogit, PairwiseLogitTies, PairwiseProbit, PairwiseProbitTies
 
 

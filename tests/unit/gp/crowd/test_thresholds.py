@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from skpref import CrowdGPPL, save
 from skpref.elicitation._people import PairUser
 from skpref.exceptions import DataError
-from skpref.gp.crowd import reliability, update_hierarchy
+from skpref.gp.crowd import annotators, hierarchy
 from skpref.gp.pairwise import thresholds
 from skpref.gp.pairwise.thresholds import TieThresholds, information, predict_answers, threshold_derivatives
 from skpref.likelihoods import PairwiseLogitTies, PairwiseProbitTies
@@ -219,7 +219,7 @@ def test_reliability_uses_the_threshold_of_each_user():
     z = np.vstack([z, -z])
     for likelihood in LIKELIHOODS:
         own = TieThresholds(np.log([0.2, 1.3]), np.zeros(2), 0.0, 0.5)
-        of_user = reliability._user_log_probs(likelihood, y, own)
+        of_user = annotators._user_log_probs(likelihood, y, own)
         for u, b in enumerate((0.2, 1.3)):
             wanted = replace(likelihood, threshold=b).log_prob(np.broadcast_to(y, z.shape), z)
             assert_allclose(of_user(u)(y, z), wanted, rtol=1e-8, atol=1e-9)
@@ -240,7 +240,7 @@ def test_damaged_thresholds_are_refused(fitted, tmp_path):
 
 
 def test_more_answers_move_the_thresholds_of_those_who_gave_them(monkeypatch):
-    monkeypatch.setattr(update_hierarchy, "_FEW", 100)
+    monkeypatch.setattr(hierarchy, "_FEW", 100)
     X, y, _ = crowd(3, 0.8)
     model = CrowdGPPL(**PLAIN, random_state=0).fit(X, y)
     before = model._thresholds

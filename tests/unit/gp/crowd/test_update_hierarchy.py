@@ -9,7 +9,7 @@ import pytest
 
 from skpref import CrowdGPPL
 from skpref.datasets import make_crowd
-from skpref.gp.crowd import spread, update_hierarchy
+from skpref.gp.crowd import hierarchy, spread
 from tests.unit.gp.crowd.test_hierarchy import joint
 
 pytestmark = pytest.mark.usefixtures("all_candidates")
@@ -47,7 +47,7 @@ def earlier(layout="ids", **params):
 def learnt(patch, *layout, **params):
     """A model that learnt more answers, all again or (with a patch) those of some users, and its earlier posterior."""
     if patch is not None:
-        patch.setattr(update_hierarchy, "_FEW", 0)
+        patch.setattr(hierarchy, "_FEW", 0)
     model = copy.deepcopy(earlier(*layout, **params))
     before = model.posterior_
     return model.partial_fit(ROWS[NEW], Y[NEW]), before
@@ -68,7 +68,7 @@ def test_an_update_is_near_all_learnt_again(layout, monkeypatch):
 
 
 def test_an_update_is_the_exact_posterior_given_its_sites(monkeypatch):
-    monkeypatch.setattr(update_hierarchy, "_FEW", 0)
+    monkeypatch.setattr(hierarchy, "_FEW", 0)
     model = CrowdGPPL(random_state=0).fit(ROWS[OLD[:600]], Y[OLD[:600]]).partial_fit(ROWS[NEW], Y[NEW])
     mean, covariance, rows = joint(posterior := model.posterior_)
     K, n, u = posterior.consensus.mean.size, posterior.n_seen, posterior.n_users - 1
@@ -104,7 +104,7 @@ def test_new_items_beside_features_of_users_let_all_be_learnt_again(monkeypatch)
 
 
 def test_all_is_learnt_again_when_answers_have_grown(monkeypatch):
-    monkeypatch.setattr(update_hierarchy, "_FEW", 0)
+    monkeypatch.setattr(hierarchy, "_FEW", 0)
     model = copy.deepcopy(earlier())
     model.partial_fit(np.vstack([ROWS[NEW], ROWS[OLD] + [[50, 0, 0]]]), np.append(Y[NEW], Y[OLD]))
     assert model.posterior_.n_learnt == model.posterior_.tau.size
@@ -127,5 +127,5 @@ def test_which_answers_leave_what_users_share(n, n_learnt, n_changed, n_effects,
     rows = SimpleNamespace(user=np.repeat([0, 1], [n_changed, n - n_changed]))
     model = SimpleNamespace(y=np.zeros(n), users=rows, shape=np.eye(3 + new_items))
     old = SimpleNamespace(n_learnt=n_learnt, B=np.zeros((3, n_effects)), S=np.eye(3))
-    assert update_hierarchy.is_update(model, old, np.array([True, False])) is is_update
-    assert not update_hierarchy.is_update(model, old, None)
+    assert hierarchy.is_update(model, old, np.array([True, False])) is is_update
+    assert not hierarchy.is_update(model, old, None)

@@ -393,7 +393,7 @@ def test_partial_fit_with_features_keeps_the_kernel():
 def test_partial_fit_refuses_what_makes_another_model(tmp_path):
     model = GPPLClassifier().fit(TWO_PARTS, ANSWERS)
     utility = model.utility()
-    with pytest.raises(DataError, match="order_effect, or whether the likelihood has ties, differs"):
+    with pytest.raises(DataError, match="order_effect differs from that of the fit"):
         model.set_params(order_effect=True).partial_fit(TWO_PARTS, ANSWERS)
     model.set_params(order_effect=False)
     with pytest.raises(ValueError, match="labels must be 0 or 1"):

@@ -147,7 +147,7 @@ def test_part_worths_have_covariates_beside_them():
     model = CrowdGPPL(table, likelihood="luce", user="who", covariates=PRICES, random_state=0).fit(rows, y)
     assert model.part_worths()["feature"].tolist() == ["size", "speed"]
     assert model.covariate_table()["effect_high"][0] < 0.0
-    with pytest.raises(DataError, match="part-worths are the same in all groups"):
+    with pytest.raises(DataError, match="is not for part-worths, which are the same in all groups"):
         CrowdGPPL(table, likelihood="luce", user="who", groups=["place"]).fit(rows.assign(place="home"), y)
 
 
@@ -158,7 +158,10 @@ def test_part_worths_have_covariates_beside_them():
         ({"covariates": {"price": ["price_1", "price_2"]}}, "a column for each of the 6 positions.*got 2 columns"),
         ({"covariates": {"price": [*PRICES["price"][:3], "price_1"]}}, "names a column twice"),
         ({"covariates": {"price": [*PRICES["price"][:3], "prices_4"]}}, "there is no column 'prices_4'"),
-        ({"covariates": PRICES, "left": "shown_1"}, "left='shown_1' is for comparisons of two items"),
+        (
+            {"covariates": PRICES, "left": "shown_1"},
+            "left='shown_1' is not for tasks.*: use left=None",
+        ),
         ({"covariates": PRICES, "weight": "price_1"}, "."),
     ],
 )

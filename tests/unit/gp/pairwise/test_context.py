@@ -182,7 +182,7 @@ def test_odd_context_is_refused(fitted):
     with pytest.raises(DataError, match="context differs from that of the fit"):
         changed.partial_fit(frame, y)
     vector = clone(model).set_params(context=[["x_0", "day"]]).fit(frame[:50], y[:50])
-    with pytest.raises(DataError, match="groups, context or team differs from the first call"):
+    with pytest.raises(DataError, match=r"context differs from that of the fit, which had \[2\]; got \[1, 1\]"):
         vector.set_params(context=["x_0", "day"]).partial_fit(frame[50:], y[50:])
     with pytest.warns(UserWarning, match="column 'x_0' is the same in every row"):
         clone(model).fit(frame[:50].assign(x_0=3.0), y[:50])

@@ -257,7 +257,7 @@ def test_later_answers_are_of_the_same_kind(estimator, change):
     X, y = answers(60, n_users=2 * (estimator is CrowdGPPL))
     kinds = {"logit-graded": y, "logit-ties": 0.5 + 0.5 * np.sign(y)}
     model = estimator(likelihood=change[0]).fit(X, kinds[change[0]])
-    with pytest.raises(DataError, match="whether the likelihood has grades differs from the first call"):
+    with pytest.raises(DataError, match="whether likelihood has grades differs from that of the fit"):
         model.set_params(likelihood=change[1]).partial_fit(X, kinds[change[1]])
 
 

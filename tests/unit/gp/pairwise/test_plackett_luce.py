@@ -137,9 +137,17 @@ def test_groups_that_say_nothing_are_left_out(model):
         ({}, {"qid": np.arange(60) // 6, "sample_weight": np.zeros(60)}, "at least 1 comparison is required"),
         ({}, {"qid": np.arange(60)}, "at least 1 comparison is required"),
         ({}, {"qid": np.arange(59)}, "inconsistent numbers of samples"),
-        ({}, {"y": None, "comparisons": [[0, 1]]}, "comparisons are pairs.*'plackett-luce'.*'logit'"),
-        ({"inference": "laplace"}, {"qid": np.arange(60) // 6}, "inference='laplace' is for pairs"),
-        ({"inference": SVI()}, {"qid": np.arange(60) // 6}, "inference=SVI.* is for pairs"),
+        (
+            {},
+            {"y": None, "comparisons": [[0, 1]]},
+            "comparisons=.* not for rankings.*comparisons=None.*'logit'",
+        ),
+        (
+            {"inference": "laplace"},
+            {"qid": np.arange(60) // 6},
+            "='laplace' is not for rankings.*'auto' or 'vb'",
+        ),
+        ({"inference": SVI()}, {"qid": np.arange(60) // 6}, "inference=SVI.* is not for rankings"),
         ({"likelihood": "luce"}, {"qid": np.arange(60) // 6}, "plackett-luce"),
     ],
 )
@@ -150,11 +158,15 @@ def test_what_rankings_cannot_be_is_refused_in_words(options, given, message):
 
 
 @pytest.mark.parametrize("likelihood", ["plackett-luce", Luce()], ids=str)
-def test_files_are_refused_in_words(likelihood, tmp_path):
+def test_files_are_brought_into_memory(likelihood, tmp_path, monkeypatch):
+    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._ALL_ROWS", 10)
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "score": SCORE, "query": QID})
     table.to_parquet(tmp_path / "items.parquet")
-    with pytest.raises(DataError, match=r"likelihood=.* needs all rows in memory"):
+    there = ranked(likelihood=likelihood).fit(tmp_path / "items.parquet", "score", qid="query")
+    assert_allclose(there.predict(table[["a", "b"]]), ranked(likelihood=likelihood).fit(X, SCORE, qid=QID).predict(X))
+    monkeypatch.setattr("skpref._sources._MOST_STORED", 20)
+    with pytest.raises(DataError, match=r"X has 50 rows; .* at most 20: fit to a part"):
         ranked(likelihood=likelihood).fit(tmp_path / "items.parquet", "score", qid="query")
 
 

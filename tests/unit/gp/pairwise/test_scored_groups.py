@@ -69,6 +69,18 @@ def test_kernel_and_points_of_a_sample_serve_all_rows(tmp_path, monkeypatch):
     assert model.set_params(warm_start=True).fit(X, TABLE.grade, qid=TABLE["query"]).converged_
 
 
+@pytest.mark.usefixtures("_small_batches")
+@pytest.mark.parametrize(
+    "options", [{"inference": "svi"}, {"inference": "linearised"}, {"likelihood": "probit-ties"}], ids=str
+)
+def test_what_needs_all_rows_brings_them_here(tmp_path, options):
+    path, options = stored(tmp_path, TABLE.drop(columns="times")), FIXED | {"random_state": 0, "max_iter": 20} | options
+    wanted = GPPLRegressor(**options | {"tol": 0.1}).fit(X, TABLE.grade, qid=TABLE["query"])
+    model = GPPLRegressor(**options | {"tol": 0.1}).fit(path, "grade", **COLUMNS)
+    assert_array_equal(model.predict(X), wanted.predict(X))
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("options", "y", "arguments", "message"),
     [
@@ -78,8 +90,6 @@ def test_kernel_and_points_of_a_sample_serve_all_rows(tmp_path, monkeypatch):
         ({}, "grade", {"qid": "grade"}, "qid='grade' is the column of the scores or the weights"),
         ({}, "grade", {"qid": "query", "sample_weight": "query"}, "qid='query' is the column of the scores or the"),
         ({}, None, {"comparisons": [[0, 1]]}, "comparisons are of rows in memory"),
-        ({"inference": "svi"}, "grade", COLUMNS, "inference='svi' needs all rows in memory"),
-        ({"likelihood": "probit-ties"}, "grade", COLUMNS, "likelihood='probit-ties' needs all rows in memory"),
     ],
 )
 def test_what_files_cannot_do_is_said(tmp_path, options, y, arguments, message):

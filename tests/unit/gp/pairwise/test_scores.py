@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from skpref import GPPLRegressor
 from skpref.data.comparisons import from_scores
 from skpref.gp.pairwise.fit import PairConfig
-from skpref.gp.pairwise.scores import stationary_weights, worth_of
+from skpref.gp.pairwise.scored_groups import stationary_weights, worth_of
 from skpref.inference.scale import GammaScale
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
@@ -63,7 +63,8 @@ def test_rounds_end_where_weights_stay_and_keep_the_first_kernel(changes, n_fits
         fits.append((data.number, settings, start))
         basis = SimpleNamespace(points="points") if with_features else None
         posterior = SimpleNamespace(basis=basis)
-        return SimpleNamespace(state=f"state {data.number}", kernel="kernel", posterior=posterior)
+        own = {"state": f"state {data.number}", "likelihood": "likelihood"}
+        return SimpleNamespace(**own, kernel="kernel", posterior=posterior)
 
     config = PairConfig(
         PairwiseProbit(),

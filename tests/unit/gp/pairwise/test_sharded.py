@@ -157,6 +157,8 @@ def test_a_fit_to_a_file_is_cloned_saved_and_loaded(stored, tmp_path):
         {"covariates": ["home"]},
         {"likelihood": "logit-ties"},
         {"covariates": ["home"], "likelihood": "probit-ties", "order_effect": True, "weight": "times"},
+        {"inference": "svi", "likelihood": "logit", "max_iter": 30, "tol": 0.1},
+        {"inference": "linearised", "likelihood": "probit"},
         {"time": "when", "dynamics": "drift"},
         {"time": "when", "dynamics": "form", "covariates": ["home"], "likelihood": "logit-ties"},
     ],
@@ -194,7 +196,6 @@ def test_what_needs_the_comparisons_is_refused(stored, method):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"inference": "svi"}, "inference='svi' needs all rows in memory"),
         ({"left": "home"}, "no column 'home' in X, which has the columns left, right, y, times"),
         ({"right": 1}, "right must be the name of a column of X, which is not in memory; got int"),
         ({"left": 0}, "left must be the name of a column of X, which is not in memory; got int"),

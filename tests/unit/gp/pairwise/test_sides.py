@@ -11,7 +11,7 @@ import pytest
 from skpref import CrowdGPPL, GPPLClassifier
 from skpref.data import Comparisons
 from skpref.exceptions import DataWarning
-from skpref.gp.pairwise.sides import side_advantage, warn_of_sides
+from skpref.gp.pairwise.columns import side_advantage, warn_of_sides
 
 
 def draw(rng, n, advantage=0.0, n_items=5, spread=1.0):
