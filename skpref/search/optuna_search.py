@@ -390,7 +390,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
 
     def _space(self) -> Distributions:
         space = self.param_distributions
-        space = default_space(self.estimator) if isinstance(space, str) else space
+        space = default_space(self.estimator, self._gathered.y) if isinstance(space, str) else space
         check_distributions(space)
         check_names(space, self.estimator)
         return Distributions(space, self.estimator.get_params())
