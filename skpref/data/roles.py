@@ -268,8 +268,8 @@ def _read(columns: Columns, roles: Roles) -> ReadRows:
         out = ", ".join(f"{count} {why}" for why, count in left_out.items() if count)
         raise columns.fault(f"at least 1 comparison is required; all rows are left out: {out}")
     reading = reading_of(columns, named, roles.columns(), left_out)
-    is_plain = y is not None and not (roles.several or roles.graded) and roles.margins is None
-    if is_plain and are_with_ties(np.unique(y)):
+    are_others = roles.several or roles.graded or roles.margins is not None
+    if y is not None and not are_others and are_with_ties(np.unique(y)):
         reading = replace(reading, n_ties=int(np.sum(y == 0.5)))
     weight = weight if share is None else weight * share
     user, groups, time, context = (_cut(column, origin) for column in (user, groups, time, numbers_of(columns, roles)))

@@ -155,7 +155,7 @@ def _space_of(estimator: Any) -> dict[str, Any]:
 
 
 def _pairwise(estimator: Any) -> dict[str, Any]:
-    # Tasks, margins and the linearisation have one likelihood. Rankings may be read as pairs, not all pairs as rankings.
+    # Tasks, margins and the linearisation have one likelihood. Rankings may be read as pairs, but not the reverse.
     has_one = str(estimator.likelihood) == "luce" or getattr(estimator, "_has_margins", False)
     has_one |= estimator.inference == "linearised"
     likelihoods = [*_AUTO] if str(estimator.likelihood) == "auto" else ["probit", "logit"]

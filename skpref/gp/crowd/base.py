@@ -25,6 +25,7 @@ from skpref.gp.crowd.fit_hierarchy import (
     HierarchyWarmStart,
     Regularisation,
     fit_crowd_hierarchy,
+    heaviest_user,
 )
 from skpref.gp.crowd.groups import PARTS, variances
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
@@ -253,7 +254,7 @@ class CrowdBase(NamesGroups, TaskClassifier):
         kernels = self._given_kernels()
         many = compared.n_items > MOST_ITEMS and self.inference == "auto" and self._keeps_kernels()
         fit: CrowdFit | HierarchicalFit
-        small = self.inference != "auto" or float(compared.weight.max(initial=0.0)) <= MAX_WEIGHT
+        small = self.inference != "auto" or heaviest_user(compared) <= MAX_WEIGHT
         config = self._crowd_config()
         config = replace(config, pair=self._config_of_ties(config.pair, comparisons))
         likelihood = config.pair.likelihood

@@ -13,7 +13,7 @@ from skpref.data.comparisons import concatenated
 from skpref.data.shards import ShardOptions, check_classes, without_repeats
 from skpref.exceptions import DataError
 from skpref.gp.crowd.consensus import MOST_ITEMS
-from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE, MAX_WEIGHT
+from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE, MAX_WEIGHT, heaviest_user
 from skpref.gp.crowd.market import CrowdMarket
 from skpref.gp.crowd.model import CrowdData
 from skpref.gp.crowd.places import Places
@@ -117,11 +117,10 @@ class ShardedCrowd(ReadsSources, CrowdMarket):
 
 def _check_weights(comparisons: Comparisons) -> None:
     """Refuse weights that are too large for the hierarchy."""
-    largest = float(comparisons.weight.max())
-    if largest > MAX_WEIGHT:
+    if (heaviest := heaviest_user(comparisons)) > MAX_WEIGHT:
         raise DataError(
-            f"sample_weight: answers weigh up to {largest:.3g}; data on disk or on a cluster are fitted with weights "
-            f"up to {MAX_WEIGHT:.0e}. Divide the weights"
+            f"sample_weight: the answers of a user about an item weigh up to {heaviest:.3g} together; data on disk or "
+            f"on a cluster are fitted with {MAX_WEIGHT:.0e} at most. Divide the weights"
         )
 
 

@@ -96,7 +96,9 @@ def test_where_there_are_ties_every_likelihood_of_the_space_predicts_them(y):
     assert "likelihood" not in default_space(tasks, y)
 
 
-@pytest.mark.parametrize("y", [None, [0, 1, 1], [0.5, 0.5], [0.2, 0.5, 1.0], [[2, 1], [1, 2]], ["a", "b"], [np.nan, 0.5, 1]])
+@pytest.mark.parametrize(
+    "y", [None, [0, 1, 1], [0.5, 0.5], [0.2, 0.5, 1.0], [[2, 1], [1, 2]], ["a", "b"], [np.nan, 0.5, 1]]
+)
 def test_labels_without_ties_leave_the_space_as_it_is(y):
     assert default_space(GPPLClassifier(), y)["likelihood"] == ["auto", "logit"]
 

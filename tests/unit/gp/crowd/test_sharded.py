@@ -191,7 +191,7 @@ def test_parameters_that_a_file_cannot_have(stored, options, message):
         ("user", None, r"column 'user', row 60: a user id is missing \(rows 90 to 179 of X\)"),
         ("left", "item 3", r"compares item 'item 3' with itself.* \(rows 90 to 179 of X\)"),
         ("y", 7, r"labels must be 0 or 1.*\(rows 90 to 179 of X\)"),
-        ("times", 1e10, r"answers weigh up to 1e\+10; .* weights up to 1e\+09"),
+        ("times", 1e10, r"about an item weigh up to \de\+1\d together; .* 3e\+05 at most"),
     ],
 )
 def test_rows_that_no_fit_can_use_are_named(tmp_path, column, value, message):
@@ -261,7 +261,10 @@ def test_an_interrupted_fit_leaves_the_earlier_one_and_no_files(stored, tmp_path
 
 
 def test_the_largest_weight_is_allowed():
-    answers = Comparisons([0, 1], [1, 0], [1.0, 0.0], [1.0, 1e9], 2)
+    answers = Comparisons([0, 1], [1, 0], [1.0, 0.0], [1e5, 2e5], 2, user=[0, 0], n_users=1)
     sharded._check_weights(answers)
-    with pytest.raises(DataError, match="answers weigh up to"):
+    apart = replace(answers, weight=2.0 * answers.weight, user=np.array([0, 1]), n_users=2)
+    with pytest.raises(DataError, match=r"weigh up to 4e\+05"):
+        sharded._check_weights(apart)
+    with pytest.raises(DataError, match=r"weigh up to 3\.003e\+05|weigh up to 3e\+05"):
         sharded._check_weights(replace(answers, weight=1.001 * answers.weight))
