@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 # Items from which factors are compared with the candidates, and from which there are no other candidates.
 _SEVERAL_ITEMS, _MANY_ITEMS = 120, 500
 # Weight of the answers of a user about an item: rounding errors of the evidence grow with its square. On simulated
-# crowds they are 1e-6 to 1e-5 of it up to here, near the tolerance of passes, and up to .003 at 9e5: no pass is the last.
+# crowds they are up to 1e-5 of it up to here, near the tolerance of passes, and .003 at 9e5, where fits never end.
 MAX_WEIGHT = 3e5
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
 # that scale; and the penalty of the trace. From close to that to few strong directions. A scale of 4 is for answers
