@@ -266,7 +266,7 @@ def crowd(
 ) -> Callable[..., FloatArray]:
     """Comparisons by users with personal tastes; sizes are users, items and answers of each user.
 
-    With ties, each user has a threshold of his own, with a standard deviation of 0.3 of its logarithm.
+    With ties, users have thresholds of their own, whose logarithms have a standard deviation of 0.3.
     """
     n_known, n_items, n_answers = sizes
 

@@ -137,6 +137,9 @@ def test_users_who_are_known_move_the_prior_as_their_counts_say(place, kind):
     np.testing.assert_allclose(reliability._learnt_prior(log_likelihood), wanted, rtol=1e-9)
 
 
+TASTES = np.array([[0.5, 0.1], [0.1, 0.7]])
+
+
 def test_what_a_posterior_of_the_reliability_says():
     grid = reliability._GRID
     assert (grid.size, grid[20]) == (41, 0.0)
@@ -146,14 +149,14 @@ def test_what_a_posterior_of_the_reliability_says():
     weight[0, 1, [20, 40]] = 0.25, 0.5
     weight[1, 1, 40] = 0.25
     weight[:, 2, 0] = 0.2, 0.8
-    record = reliability.Reliability(weight, np.array([[0.0, 0.2], [0.3, 0.0]]), np.array([True, True, False]))
+    record = reliability.Reliability(weight, np.array([[0.0, 0.2], [0.3, 0.0]]), np.array([True, True, False]), TASTES)
     np.testing.assert_allclose(record.random, [1.0, 0.25, 0.0])
     mean, low, high = record.summary(np.array([5.0, 95.0]))
     np.testing.assert_allclose(mean, [0.0, 7.5, -10.0])
     assert low[2] == -10.0
     assert high[1] == 10.0
     accuracy, probability = record.accuracy(np.array([0]), np.array([1]), np.ones(1), PairwiseProbit())
-    wanted = ndtr(np.concatenate([0.2 * grid, 0.3 * grid]))
+    wanted = ndtr(np.concatenate([0.2 * grid, 0.3 * grid]) / np.sqrt(1.0 + 0.5 + 0.7 - 2.0 * 0.1))
     np.testing.assert_allclose(accuracy, wanted, atol=1e-9)
     np.testing.assert_allclose(probability[1], weight[:, 1].ravel())
     np.testing.assert_allclose(probability[2], 0.0)
