@@ -111,7 +111,7 @@ def _log_likelihoods(
     noise: Array,
     thresholds: TieThresholds | None,
 ) -> tuple[Array, BoolArray, Array]:
-    """Return log p(answers of a user | draw of the consensus, rho) (S, U, G), whose pairs others know, and tastes' S."""
+    """Return log p(answers of a user | draw of the consensus, rho) (S, U, G), whose pairs others know, and tastes."""
     c = comparisons.take(order_by_user(comparisons))
     n, order = posterior.n_seen, posterior.consensus.has_order
     extra = effect_columns(c, posterior.consensus.covariate_scale, order=order)
