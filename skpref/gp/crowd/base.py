@@ -17,15 +17,13 @@ from skpref.data import Comparisons
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
-from skpref.gp.crowd.consensus import MOST_ITEMS
+from skpref.gp.crowd.consensus import MAX_WEIGHT, MOST_ITEMS, heaviest_user
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
 from skpref.gp.crowd.fit_hierarchy import (
-    MAX_WEIGHT,
     HierarchicalFit,
     HierarchyWarmStart,
     Regularisation,
     fit_crowd_hierarchy,
-    heaviest_user,
 )
 from skpref.gp.crowd.groups import PARTS, variances
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels

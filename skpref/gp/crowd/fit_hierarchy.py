@@ -20,7 +20,14 @@ from skpref import inducing
 from skpref._checks import check_positive
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
 from skpref.exceptions import DataError
-from skpref.gp.crowd.consensus import MOST_ITEMS, choose_timeline, design_of, take_fewer_steps
+from skpref.gp.crowd.consensus import (
+    MAX_WEIGHT,
+    MOST_ITEMS,
+    choose_timeline,
+    design_of,
+    heaviest_user,
+    take_fewer_steps,
+)
 from skpref.gp.crowd.cumulants import correction_of_scale
 from skpref.gp.crowd.groups import GroupPosterior, prior_scales
 from skpref.gp.crowd.held_out import N_FOLDS, draw_users, folds_of, log_likelihood, some_users
@@ -61,9 +68,6 @@ if TYPE_CHECKING:
 
 # Items from which factors are compared with the candidates, and from which there are no other candidates.
 _SEVERAL_ITEMS, _MANY_ITEMS = 120, 500
-# Weight of the answers of a user about an item: rounding errors of the evidence grow with its square. On simulated
-# crowds they are up to 1e-5 of it up to here, near the tolerance of passes, and .003 at 9e5, where fits never end.
-MAX_WEIGHT = 3e5
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
 # that scale; and the penalty of the trace. From close to that to few strong directions. A scale of 4 is for answers
 # almost without noise, scales of .1 and .3 leave little but the strong directions. Chosen on simulations of 8 to 50
@@ -255,16 +259,6 @@ def _check_data(data: CrowdData, config: CrowdConfig) -> None:
             f"sample_weight: the answers of a user about an item weigh up to {heaviest:.3g} together; "
             f"inference={config.pair.inference!r} takes at most {MAX_WEIGHT:.0e}. {advice}"
         )
-
-
-def heaviest_user(c: Comparisons) -> float:
-    """Return the largest weight of the answers of a user about an item, or more if it is no more than allowed."""
-    user, weight = np.asarray(c.user), c.weight
-    most = float(np.bincount(user, weight).max(initial=0.0))
-    if most <= MAX_WEIGHT:
-        return most
-    about = np.concatenate([user, user]) * c.n_items + np.concatenate([c.left, c.right])
-    return float(np.bincount(np.unique(about, return_inverse=True)[1], np.tile(weight, 2)).max())
 
 
 def _cold_start(

@@ -12,8 +12,8 @@ from skpref._sources import refuse_parameters
 from skpref.data.comparisons import concatenated
 from skpref.data.shards import ShardOptions, check_classes, without_repeats
 from skpref.exceptions import DataError
-from skpref.gp.crowd.consensus import MOST_ITEMS
-from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE, MAX_WEIGHT, heaviest_user
+from skpref.gp.crowd.consensus import MAX_WEIGHT, MOST_ITEMS, heaviest_user
+from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE
 from skpref.gp.crowd.market import CrowdMarket
 from skpref.gp.crowd.model import CrowdData
 from skpref.gp.crowd.places import Places
