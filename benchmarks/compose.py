@@ -163,7 +163,6 @@ def fitted(parts: frozenset[str], crowd: Crowd, folder: Path, *, interrupted: bo
         covariates=["length", "home"] if "covariates" in parts else None,
         groups=["category"] if "groups" in parts else None,
         time="day" if "time" in parts else None,
-        likelihood="probit-ties" if "ties" in parts else "probit",
         checkpoint=Checkpoint(folder / "checkpoint", 0.0) if interrupted else None,
         random_state=0,
         **IDS,

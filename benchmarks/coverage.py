@@ -124,12 +124,19 @@ def gppl(quantity: str, n_items: int = 40, n_pairs: int = 300, **params: object)
     return simulate
 
 
-def gppl_ids(n_items: int, n_pairs: int, **params: object) -> Callable[..., FloatArray]:
+def answered(rng: np.random.Generator, z: FloatArray, threshold: FloatArray | float) -> FloatArray:
+    """Draw answers to differences of utilities: ties where a difference with its noise is below the threshold."""
+    noisy = z + rng.standard_normal(z.shape)
+    return np.where(np.abs(noisy) < threshold, 0.5, noisy > 0.0)
+
+
+def gppl_ids(n_items: int, n_pairs: int, *, ties: float = 0.0, **params: object) -> Callable[..., FloatArray]:
     """Comparisons of items without features."""
 
     def simulate(rng: np.random.Generator) -> FloatArray:
         f = rng.standard_normal(n_items)
         pairs, y = pairs_of(rng, f, n_pairs)
+        y = answered(rng, f[pairs[:, 0]] - f[pairs[:, 1]], ties) if ties else y
         model = GPPLClassifier(random_state=0, **params).fit(pairs, y)
         seen = np.unique(pairs)
         return normal_ranks(f[seen] - f[seen].mean(), *model.utility(seen, return_std=True))
@@ -250,9 +257,17 @@ def choices(
 
 
 def crowd(
-    quantity: str, *, features: bool = False, sizes: tuple[int, int, int] = (40, 25, 40), **params: object
+    quantity: str,
+    *,
+    features: bool = False,
+    sizes: tuple[int, int, int] = (40, 25, 40),
+    ties: float = 0.0,
+    **params: object,
 ) -> Callable[..., FloatArray]:
-    """Comparisons by users with personal tastes; sizes are users, items and answers of each user."""
+    """Comparisons by users with personal tastes; sizes are users, items and answers of each user.
+
+    With ties, users have thresholds of their own, whose logarithms have a standard deviation of 0.3.
+    """
     n_known, n_items, n_answers = sizes
 
     def simulate(rng: np.random.Generator) -> FloatArray:
@@ -263,8 +278,12 @@ def crowd(
             n_users, n_items, n_answers * n_users, n_factors=2, factor_scale=2.0, random_state=seed, **width
         )
         table = {"items": data.table, "users": data.user_table} if features else {}
-        asked = data.comparisons[:, 0] < n_known
-        model = CrowdGPPL(random_state=0, **table, **params).fit(data.comparisons[asked], data.y[asked])
+        asked, y = data.comparisons[:, 0] < n_known, data.y
+        if ties:
+            user, left, right = data.comparisons.T
+            threshold = ties * np.exp(0.3 * rng.standard_normal(n_users))
+            y = answered(rng, data.utilities[user, left] - data.utilities[user, right], threshold[user])
+        model = CrowdGPPL(random_state=0, **table, **params).fit(data.comparisons[asked], y[asked])
         items, users = np.arange(n_items), np.arange(n_known)
         if quantity == "consensus":
             # The mean taste of these users belongs to what they agree on.
@@ -280,6 +299,8 @@ def crowd(
             return normal_ranks(truth.ravel(), mean.ravel(), std.ravel())
         if quantity == "accuracy":
             return _accuracy_ranks(model, data)
+        if quantity == "threshold":
+            return _report_ranks(model, "tie_threshold", threshold)
         user = rng.integers(0, n_known, 1000)
         left = rng.integers(0, n_items, 1000)
         right = (left + rng.integers(1, n_items, 1000)) % n_items
@@ -500,6 +521,7 @@ def rows() -> list[Row]:
         Row("GPPLClassifier, laplace", "utility", gppl("utility", item_effects=False, inference="laplace")),
         Row("GPPLClassifier, linearised", "utility", gppl("utility", item_effects=False, inference="linearised")),
         Row("GPPLClassifier of ids", "utility", gppl_ids(50, 400)),
+        Row("GPPLClassifier of ids, ties", "utility", gppl_ids(50, 400, ties=0.5)),
         Row("GPPLClassifier of 2,000 ids", "utility", gppl_ids(2000, 16000), 5),
         Row("GPPLClassifier, ties and covariates", "utility", covariates("utility")),
         Row("GPPLClassifier, ties and covariates", "effect", covariates("effect"), 300),
@@ -532,6 +554,9 @@ def rows() -> list[Row]:
         Row("CrowdGPPL, 40 users, 60 answers each", "position bias", biases(40, 60), 30),
         Row("CrowdGPPL, 200 users, 12 answers each", "position bias", biases(200, 12), 30),
         Row("CrowdGPPL", "answer", crowd("answer"), 30),
+        Row("CrowdGPPL, ties", "consensus", crowd("consensus", ties=0.5), 30),
+        Row("CrowdGPPL, ties", "personal utility", crowd("personal", ties=0.5), 30),
+        Row("CrowdGPPL, ties", "tie threshold", crowd("threshold", ties=0.5), 30),
         Row("CrowdGPPL, features", "personal utility", crowd("personal", features=True), 30),
         Row("CrowdGPPL, 200 users, 3 answers each", "consensus", crowd("consensus", sizes=(200, 20, 3)), 30),
         Row("CrowdGPPL, 200 users, 3 answers each", "personal utility", crowd("personal", sizes=(200, 20, 3)), 30),

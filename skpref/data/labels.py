@@ -24,6 +24,7 @@ _DIGITS = 6  # of decimals, which have errors; those of 32 bits have 7
 _MOST_WHOLE = 2.0**53  # grades below which are whole numbers of 64 bits
 MANY = 10  # rows from which a pattern, such as one sign of all grades, is hardly chance
 _CASES = str.lower, str.upper, str.title
+NUMBERED = "cross_val_predict(method='predict_proba') numbers {what} from 0: loop over the folds instead"
 _LABELS = "labels are numbers in [0, 1] (1 = left preferred, 0.5 = a tie), booleans, or the words left, right and tie"
 
 
@@ -43,8 +44,18 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
         if set(labels.tolist()) <= {-1.0, 0.0, 1.0}:
             signs = "; labels -1 and +1 become 0 and 1 by (y + 1) / 2"
         got = f"{labels[row]:g} in comparison {row}, and {count} of {labels.size} labels are outside [0, 1]"
+        if np.isin(labels, range(_MOST_GRADES)).all() and 0.0 in labels:
+            signs = f"; {NUMBERED.format(what='labels')}"
         raise DataError(f"labels must be 0 or 1 (or 0.5 for a tie); got {got}; {_LABELS}, or soft labels{signs}")
     return labels
+
+
+def name_ties(y: Any) -> bool:  # any array-like
+    """Tell whether y, in numbers or words, has labels of wins and ties."""
+    try:
+        return are_with_ties(np.unique(read_labels(y)))
+    except ValueError:  # other answers
+        return False
 
 
 def are_shares(labels: Array) -> bool:
@@ -167,8 +178,7 @@ def _refuse_one_sign(signed: Array) -> None:
     if signed.size >= MANY and (signed.min() >= 0.0 or signed.max() <= 0.0):
         got = f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {GRADES}"
         advice = "Subtract the middle of a scale such as 1 to 5; turn every second row (winner, loser, margin) around"
-        more = "cross_val_predict(method='predict_proba') numbers grades from 0: loop over the folds instead"
-        raise DataError(f"{got}. {advice}. {more}")
+        raise DataError(f"{got}. {advice}. {NUMBERED.format(what='grades')}")
 
 
 def signed_grades(y: Any, known: AnyArray | None = None) -> Array:

@@ -12,6 +12,7 @@ from skpref._text import lacks_number, plain
 from skpref._typing import AnyArray, Array, BoolArray, IntArray
 from skpref.data.columns import Columns, complete, listed
 from skpref.data.ids import IdColumn, as_ids, shorten
+from skpref.data.labels import are_with_ties
 from skpref.data.task_tables import Answered, answered_tasks, covariates_of, padded
 from skpref.data.times import read_times
 from skpref.data.weights import read_weights
@@ -123,6 +124,8 @@ class Reading:
         Rows of the table.
     left_out : dict of str to int
         Why rows make no comparison, and how many.
+    n_ties : int, default=0
+        Comparisons that are ties, beside wins. With ``likelihood="auto"`` an estimator learns them as a third answer.
 
     Examples
     --------
@@ -136,12 +139,16 @@ class Reading:
     unused: tuple[str, ...]
     n_rows: int
     left_out: dict[str, int]
+    n_ties: int = 0
 
     def __str__(self) -> str:
         """Return one line."""
         text = ", ".join(f"{role} = {names}" for role, names in self.roles.items())
         if self.unused:
             text += f", not used: {listed(self.unused)}"
+        if self.n_ties:
+            count = f"{self.n_ties} {'row is a tie' if self.n_ties == 1 else 'rows are ties'}"
+            text += f"; {count}, a third answer with likelihood=auto"
         if self.left_out:
             total = sum(self.left_out.values())
             reasons = ", ".join(f"{count} {why}" for why, count in self.left_out.items())
@@ -261,6 +268,9 @@ def _read(columns: Columns, roles: Roles) -> ReadRows:
         out = ", ".join(f"{count} {why}" for why, count in left_out.items() if count)
         raise columns.fault(f"at least 1 comparison is required; all rows are left out: {out}")
     reading = reading_of(columns, named, roles.columns(), left_out)
+    are_others = roles.several or roles.graded or roles.margins is not None
+    if y is not None and not are_others and are_with_ties(np.unique(y)):
+        reading = replace(reading, n_ties=int(np.sum(y == 0.5)))
     weight = weight if share is None else weight * share
     user, groups, time, context = (_cut(column, origin) for column in (user, groups, time, numbers_of(columns, roles)))
     return ReadRows(items, y, weight, user, groups, time, C, context, origin, unit, is_dated, reading)

@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from skpref.data.ids import shorten
+from skpref.data.labels import name_ties
 from skpref.exceptions import DataError
 from skpref.search.loop import Settings
 from skpref.settings import Fixed
@@ -29,6 +30,7 @@ _FEW_ITEMS = 100  # items up to which all are inducing points, and their number 
 # Names of kernels; None is the default, "product-matern-3/2".
 _MOST_SMOOTH = 500  # products up to which utilities may be a smooth function of attributes, which takes longer
 _KERNELS = None, "product-matern-1/2", "squared-exponential", "additive-matern-3/2"
+_AUTO = ["auto", "logit"]  # likelihoods where nothing is known of the labels
 _MANY_FEATURES = 50  # features up to which length-scales of single ones are tried; beyond, it takes too long
 _KINDS = "a list, a distribution of scipy.stats (anything with `rvs`), a LogInteger, or a distribution of optuna"
 
@@ -82,7 +84,7 @@ class LogInteger:
         return int(drawn) if size is None else drawn
 
 
-def default_space(estimator: Any) -> dict[str, Any]:
+def default_space(estimator: Any, y: Any = None) -> dict[str, Any]:
     """Return the hyperparameters of an estimator that are worth tuning, with lists or distributions of their values.
 
     Length-scales, noise and thresholds of the Gaussian-process models are not included: each fit learns them by
@@ -93,6 +95,8 @@ def default_space(estimator: Any) -> dict[str, Any]:
     estimator : estimator
         An estimator of skpref, or a Pipeline with one: parameters then have the name of the step in front
         (``step__parameter``).
+    y : array-like, default=None
+        Targets. If they are wins and ties, all likelihoods of the space give ties a probability.
 
     Returns
     -------
@@ -119,6 +123,8 @@ def default_space(estimator: Any) -> dict[str, Any]:
     if not space:
         msg = f"there is no default space for {type(estimator).__name__}, only for skpref's estimators and Pipelines "
         raise DataError(f"{msg}of them; give param_distributions as a dict of {_KINDS}.")
+    if y is not None and _AUTO in space.values() and name_ties(y):
+        space = {name: ["auto", "logit-ties"] if values == _AUTO else values for name, values in space.items()}
     return _Space(space)
 
 
@@ -149,11 +155,12 @@ def _space_of(estimator: Any) -> dict[str, Any]:
 
 
 def _pairwise(estimator: Any) -> dict[str, Any]:
-    # Tasks and margins have one likelihood. Rankings may be read as pairs, but not all pairs as rankings.
+    # Tasks, margins and the linearisation have one likelihood. Rankings may be read as pairs, but not the reverse.
     has_one = str(estimator.likelihood) == "luce" or getattr(estimator, "_has_margins", False)
-    first = "auto" if str(estimator.likelihood) == "auto" else "probit"
-    space: dict[str, Any] = {} if has_one else {"likelihood": [first, "logit"]}
-    if getattr(estimator, "_ranks_groups", False):
+    has_one |= estimator.inference == "linearised"
+    likelihoods = [*_AUTO] if str(estimator.likelihood) == "auto" else ["probit", "logit"]
+    space: dict[str, Any] = {} if has_one else {"likelihood": likelihoods}
+    if space and getattr(estimator, "_ranks_groups", False):
         space["likelihood"].append("plackett-luce")
     # Priors are those of the dynamics, and items have effects.
     moves = getattr(estimator, "time", None) is not None or getattr(estimator, "_stands_still", False)
@@ -177,7 +184,7 @@ def _answers(estimator: Any) -> dict[str, Any]:
     if estimator.covariates is not None and not (estimator.left is None and estimator.right is None):
         space["covariates"] = [estimator.covariates, None]
     if str(estimator.likelihood).endswith("-ties"):
-        space["likelihood"] = ["probit", "logit", "probit-ties", "logit-ties"]
+        space["likelihood"] = ["probit-ties", "logit-ties"]
     if estimator.likelihood == "davidson":
         space["likelihood"] = ["logit-ties", "davidson"]
     if estimator._has_grades and not estimator._has_margins:  # noqa: SLF001 - of this package

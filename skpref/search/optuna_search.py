@@ -315,7 +315,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         n_splits = self.n_splits_
         if not n_splits:
             raise DataError(f"cv={self.cv!r} has no folds; give a number, a splitter, or a list of (train, test).")
-        space, lock = self._space(), self._lock()
+        space, lock = self._space(gathered.y), self._lock()
         hint = "trials that ended before are kept there: with the storage back, the same search resumes"
         with readable(self.storage, "failed", hint), locked(lock):
             study = self._study(space, gathered.key, lock)
@@ -388,9 +388,9 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         self._gathered.score_params = routed.scorer.score
         return routed
 
-    def _space(self) -> Distributions:
+    def _space(self, y: ArrayLike | None = None) -> Distributions:
         space = self.param_distributions
-        space = default_space(self.estimator) if isinstance(space, str) else space
+        space = default_space(self.estimator, y) if isinstance(space, str) else space
         check_distributions(space)
         check_names(space, self.estimator)
         return Distributions(space, self.estimator.get_params())

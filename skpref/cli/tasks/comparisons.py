@@ -159,9 +159,7 @@ def make_task(data: Compared, seed: int = 0) -> Task:
     rows, roles, noun, n_users = data.rows, data.roles, data.noun, data.n_users
     estimator: Any = GPPLClassifier(data.items) if roles.user is None else CrowdGPPL(data.items, data.users)
     estimator.set_params(random_state=seed, **data.params)
-    space = default_space(estimator)
-    if data.has_ties:
-        space["likelihood"] = ["auto", "logit", "logit-ties"]
+    space = default_space(estimator, rows.y)
     space.pop("covariates", None)  # who names covariates wants a ranking without their effects
     if not data.has_sides:
         space.pop("order_effect", None)

@@ -24,7 +24,8 @@ from skpref.exceptions import DataError
 
 _COLUMNS = (
     "A file of comparisons has the columns left, right and label; or model_a, model_b and winner; or winner and loser; "
-    "others are named by --left, --right, --label, --winner, --loser, --score and --counts; ratings need a --model"
+    "others are named by --left, --right, --label, --winner, --loser, --score and --counts, choices and rankings by "
+    "--offered, --ranking, --item-ranks or --contest; ratings need a --model"
 )
 _COLUMNS_OF_TASKS = (
     "Choices are named by --offered A,B,... and --chosen COLUMN, rankings by --ranking or --item-ranks A,B,...; where "

@@ -247,6 +247,7 @@ class Reliability:
     weight: Array  # (S, U, G): probability of each draw and grid point, which sum to one for each user
     consensus: Array  # (S, n): draws of m
     known: BoolArray  # (U,): whether the other users know the consensus on the user's pairs
+    tastes: Array  # (n, n): covariance of the tastes that do not follow the consensus, which are noise to it
 
     @property
     def point_probabilities(self) -> Array:
@@ -269,7 +270,9 @@ class Reliability:
         The accuracy is the probability that an answer to one of these pairs, weighted, agrees with m if it is no tie.
         Probabilities are zero for users of whose pairs the others know nothing.
         """
+        S, size = self.tastes, np.diag(self.tastes)
         apart = np.abs(self.consensus[:, left] - self.consensus[:, right])
+        apart /= np.sqrt(1.0 + np.maximum(size[left] + size[right] - 2.0 * S[left, right], 0.0))
         predict = Tabulated(partial(left_without_ties, likelihood))
         value = predict(_GRID[:, None] * apart[:, None, :]) @ weight
         probability = self.known[:, None] * self.weight.transpose(1, 0, 2).reshape(self.weight.shape[1], -1)
@@ -293,10 +296,11 @@ def learn_reliability(
     """Return the posterior of the reliability of all seen users, who may have thresholds of ties of their own."""
     noise = rng.standard_normal((_DRAWS // 2, posterior.half_rows.shape[1]))
     noise = np.vstack([noise, -noise]) @ posterior.half_rows.T
-    log_likelihood, known = _log_likelihoods(posterior, comparisons, likelihood, noise, thresholds)
+    log_likelihood, known, tastes = _log_likelihoods(posterior, comparisons, likelihood, noise, thresholds)
     log_joint = log_likelihood + _learnt_prior(logsumexp(log_likelihood, axis=0) - np.log(len(noise)))
     weight = np.exp(log_joint - logsumexp(log_joint, axis=(0, 2), keepdims=True))
-    return Reliability(weight, (posterior.m + noise)[:, : posterior.n_seen], known)
+    n = posterior.n_seen
+    return Reliability(weight, (posterior.m + noise)[:, :n], known, tastes[:n, :n])
 
 
 def _log_likelihoods(
@@ -305,8 +309,8 @@ def _log_likelihoods(
     likelihood: Likelihood,
     noise: Array,
     thresholds: TieThresholds | None,
-) -> tuple[Array, BoolArray]:
-    """Return log p(answers of a user | draw of the consensus, rho) (S, U, G), and whose pairs others know (U,)."""
+) -> tuple[Array, BoolArray, Array]:
+    """Return log p(answers of a user | draw of the consensus, rho) (S, U, G), whose pairs others know, and tastes."""
     c = comparisons.take(order_by_user(comparisons))
     n, order = posterior.n_seen, posterior.consensus.has_order
     extra = effect_columns(c, posterior.consensus.covariate_scale, order=order)
@@ -337,34 +341,39 @@ def _log_likelihoods(
             continue
         own, rows = slice(users.rows[u], users.rows[u + 1]), users.seen_rows(u)
         rows[:, of_items.stop :] = 0.0
+        seen = rows @ A
+        scale = 1.0 / np.sqrt(1.0 + np.sum(seen @ tastes * seen, axis=1))
         z = (draws @ rows.T)[:, None, :] * _GRID[:, None] + users.extra[own] @ value[of_items.stop :]
         along = D @ (A @ centred)
         of_consensus, of_tastes = float(A @ centred @ along), float(along @ (A @ tastes @ A.T) @ along)
         share = of_consensus / max(of_consensus + of_tastes, _LEAST)
-        result[:, u] = share * (of_user(u)(c.y[own], z) @ c.weight[own])
-    return result, known
+        result[:, u] = share * (of_user(u)(c.y[own], z, scale) @ c.weight[own])
+    return result, known, tastes
 
 
 def _user_log_probs(
     likelihood: Likelihood, y: Array, thresholds: TieThresholds | None
-) -> Callable[[int], Callable[[Array, Array], Array]]:
-    """Return log p(y | z) of each user."""
+) -> Callable[[int], Callable[[Array, Array, Array], Array]]:
+    """Return log p(y | z) of each user, where z and thresholds of ties are multiplied by the scale of a row."""
     if thresholds is None or not isinstance(likelihood, PairwiseTies):
         shared = _tabulate_log_prob(likelihood, y)
-        return lambda _: shared
+        return lambda _: lambda y, z, scale: shared(y, scale * z)
     b, side = np.exp(thresholds.mean), Tabulated(partial(_log_prob_of, likelihood.side, 1.0), _REACH)
     return lambda u: partial(_log_prob_with_threshold, likelihood, side, float(b[u]))
 
 
-def _log_prob_with_threshold(likelihood: PairwiseTies, side: Tabulated, b: float, y: Array, z: Array) -> Array:
-    """Return log p(y | z) of answers with a threshold, given log p(left | z) without ties."""
-    result, outer = np.empty(z.shape), np.ones(y.shape, dtype=bool)
+def _log_prob_with_threshold(
+    likelihood: PairwiseTies, side: Tabulated, threshold: float, y: Array, z: Array, scale: Array
+) -> Array:
+    """Return log p(y | z) of answers with a threshold, given log p(left | z) without ties; both have a scale."""
+    result, outer, z = np.empty(z.shape), np.ones(y.shape, dtype=bool), scale * z
     for rows, centre, half in likelihood.inner_levels(y):
         # As in `threshold_derivatives`, from the side on which both terms are small.
+        b = threshold * scale[rows]
         far, outer = np.abs(z[..., rows] - b * centre), outer & ~rows
         upper, lower = side(b * half - far), side(-b * half - far)
         result[..., rows] = upper + np.log1p(-np.exp(lower - upper))
-    last, sided = b * likelihood.multiples[-2], z[..., outer]
+    last, sided = threshold * scale[outer] * likelihood.multiples[-2], z[..., outer]
     result[..., outer] = y[outer] * side(sided - last) + (1.0 - y[outer]) * side(-sided - last)
     return result
 

@@ -19,7 +19,7 @@ from skpref.data.ids import shorten, single_id
 from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.capabilities import Capabilities, check_unchanged
-from skpref.gp.crowd.consensus import MAX_WEIGHT, MOST_ITEMS
+from skpref.gp.crowd.consensus import MAX_WEIGHT, MOST_ITEMS, heaviest_user
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
 from skpref.gp.crowd.fit_hierarchy import (
     HierarchicalFit,
@@ -292,7 +292,7 @@ class CrowdBase(TaskClassifier):
         kernels = self._given_kernels()
         many = compared.n_items > MOST_ITEMS and self.inference == "auto" and self._keeps_kernels()
         fit: CrowdFit | HierarchicalFit
-        small = self.inference != "auto" or float(compared.weight.max(initial=0.0)) <= MAX_WEIGHT
+        small = self.inference != "auto" or heaviest_user(compared) <= MAX_WEIGHT
         config = self._crowd_config()
         config = replace(config, pair=self._config_of_ties(config.pair, comparisons))
         likelihood = config.pair.likelihood

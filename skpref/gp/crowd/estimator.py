@@ -136,9 +136,10 @@ class CrowdGPPL(ShardedCrowd):
           users.
         - "linearised": the approximation of [SG20].
         - "auto": "ep" for up to 2,000 compared items, as it is most accurate and best calibrated. For more items,
-          with ``optimizer="l-bfgs-b"``, or with weights above 1e9: "vb", or "svi" if comparisons times factors exceed 8
-          million. For more items and without "l-bfgs-b", held-out comparisons choose between the given priors of the
-          factors and broader ones (rates times 10 for items, times 100 for users).
+          with ``optimizer="l-bfgs-b"``, or if a user's answers about an item weigh more than 3e5: "vb", or "svi" if
+          comparisons times factors exceed 8 million. For more items and without "l-bfgs-b", held-out comparisons
+          choose between the given priors of the factors and broader ones (rates times 10 for items, times 100 for
+          users).
     inducing : int, Inducing or array-like of shape (M, n_features), default=300
         Largest number M of inducing points of the items, and of the users, which are spread out; `Inducing` chooses
         those of the items otherwise. Or the points of the items themselves.

@@ -20,7 +20,7 @@ from skpref import inducing
 from skpref._checks import check_positive
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
 from skpref.exceptions import DataError
-from skpref.gp.crowd.consensus import MAX_WEIGHT, check_data, choose_timeline, design_of, take_fewer_steps
+from skpref.gp.crowd.consensus import check_data, choose_timeline, design_of, take_fewer_steps
 from skpref.gp.crowd.groups import GroupPosterior, prior_scales
 from skpref.gp.crowd.held_out import (
     N_FOLDS,
@@ -457,7 +457,7 @@ def _regularise(
             if log_p > total.max() + _CLEARLY:
                 return (Regularisation(scale, own=own),), [isotropic.state.S]
         total[1:][total[1:] < total.max() - _HOPELESS] = -np.inf
-    shares = softmax(_TRUST * np.maximum(total, -MAX_WEIGHT))
+    shares = softmax(_TRUST * np.maximum(total, -1e9))
     best = int(np.argmax(total >= total.max() - _TIE))
     kept = [best, *(k for k in np.argsort(-shares, kind="stable").tolist() if k != best and shares[k] > _LEAST_SHARE)]
     chosen = [Regularisation.candidate(k - 1, scale, n_items) if k else Regularisation(scale) for k in kept]

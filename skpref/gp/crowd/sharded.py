@@ -10,7 +10,7 @@ import numpy as np
 
 from skpref.data.comparisons import concatenated
 from skpref.data.shards import ShardOptions, check_classes, without_repeats
-from skpref.gp.crowd.consensus import MAX_WEIGHT
+from skpref.gp.crowd.consensus import MAX_WEIGHT, heaviest_user
 from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE
 from skpref.gp.crowd.market import CrowdMarket
 from skpref.gp.crowd.model import CrowdData
@@ -89,7 +89,7 @@ class ShardedCrowd(CrowdMarket):
         """Tell whether a fit sees one shard of users after the other; all other fits are to comparisons in memory."""
         likelihood = as_likelihood(self.likelihood)
         shares_none = isinstance(likelihood, PairwiseTies) or not likelihood.has_parameters
-        return shares_none and self._is_hierarchical(answers.n_items) and answers.weight.max() <= MAX_WEIGHT
+        return shares_none and self._is_hierarchical(answers.n_items) and heaviest_user(answers) <= MAX_WEIGHT
 
 
 def _parts_of_shards(

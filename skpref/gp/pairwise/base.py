@@ -381,8 +381,8 @@ class ComparisonClassifier(NamesColumns, ClassifierMixin, PairwiseGP):
         if not likelihood.ties_are_answers:
             raise DataError(
                 f"ties=True needs a likelihood in which a tie is an answer; got {type(likelihood).__name__}. "
-                "Fit with likelihood='probit-ties', 'logit-ties' or 'davidson', or with 'auto' and ties in y without "
-                "soft labels beside them"
+                "Fit with likelihood='probit-ties', 'logit-ties' or 'davidson', or with 'auto' and a y of wins and "
+                "ties, without soft labels"
             )
         return np.asarray(likelihood.predict_answers(*moments))
 

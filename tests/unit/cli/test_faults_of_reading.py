@@ -146,7 +146,8 @@ def test_a_feature_called_weight_is_a_feature():
             (*SCORES, "--mirrored", "drop", "--covariates", "home", "--missing", "drop"),
             (
                 "left = team, right = opponent, answer = the higher of pts, opp_pts, covariates = home, "
-                "weights = none, not used: judge; 12 rows left out: 12 that list a game a second time"
+                "weights = none, not used: judge; 2 rows are ties, a third answer with likelihood=auto; 12 rows left "
+                "out: 12 that list a game a second time"
             ),
         ),
         (

@@ -61,6 +61,14 @@ def test_the_report_says_who_predicts_ties(likelihood, capsys):
         assert f"Log-loss of the three answers left, tie and right: {tuned['answers_log_loss']:.4f}" in out
 
 
+def test_the_line_of_what_was_read_counts_ties(capsys):
+    write_league()
+    n_ties = Path("league.csv").read_text("utf-8").count(",0.5")
+    assert main(["fit", "league.csv", "--out", "league.skpref"]) == 0
+    read = f"answer = label, weights = none; {n_ties} rows are ties, a third answer with likelihood=auto\n"
+    assert read in capsys.readouterr().out
+
+
 def test_nothing_is_said_of_ties_where_there_are_none(capsys):
     write_league()
     text = Path("league.csv").read_text("utf-8").splitlines()

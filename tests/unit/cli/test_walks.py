@@ -146,7 +146,11 @@ OFFERS = "a,b,chosen"
         ("rank no/model.skpref", (), r"no/model\.skpref: No such file or directory$"),
         ("fiit data.csv", (), r"invalid choice: 'fiit' .*; did you mean 'fit'\?"),
         ("fit data.csv --model crowds", (), r"invalid choice: 'crowds' .*; did you mean 'crowd'\?"),
-        ("fit data.csv", ("userId,movieId,rating", "1,2,3"), "ratings need a --model"),
+        (
+            "fit data.csv",
+            ("userId,movieId,rating", "1,2,3"),
+            "choices and rankings by --offered, .* ratings need a --model",
+        ),
         (
             "fit data.csv --winner verdict",
             ("model_a,model_b,verdict", "a,b,A>>B", "b,a,B>A"),

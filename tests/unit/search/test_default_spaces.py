@@ -6,7 +6,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import skpref
 from skpref import CrowdGPPL, GibbsIPM3F, GibbsM3F, GPOrdinalRegressor, GPPLClassifier, Table
@@ -78,11 +78,34 @@ def test_answers_depend_on_sides_covariates_and_ties():
     space = default_space(GPPLClassifier(covariates=["home"], left="a", right="b", likelihood="probit-ties"))
     assert space["order_effect"] == [False, True]
     assert space["covariates"] == [["home"], None]
-    assert space["likelihood"] == ["probit", "logit", "probit-ties", "logit-ties"]
+    assert space["likelihood"] == ["probit-ties", "logit-ties"]
     # Without names of the ids, X would have to have two columns.
     assert "covariates" not in default_space(GPPLClassifier(covariates=[2]))
     assert default_space(GPPLClassifier())["likelihood"] == ["auto", "logit"]
     assert default_space(GPPLClassifier(likelihood="logit-graded"))["likelihood"] == ["probit-graded", "logit-graded"]
+
+
+@pytest.mark.parametrize("y", [[0, 0.5, 1, 1], ["left", "tie", "right", "left"]], ids=["numbers", "words"])
+def test_where_there_are_ties_every_likelihood_of_the_space_predicts_them(y):
+    for estimator in (GPPLClassifier(), CrowdGPPL()):
+        assert default_space(estimator, y)["likelihood"] == ["auto", "logit-ties"]
+    pipe = make_pipeline(FunctionTransformer(), GPPLClassifier())
+    assert default_space(pipe, y)["gpplclassifier__likelihood"] == ["auto", "logit-ties"]
+    assert default_space(GPPLClassifier(likelihood="logit"), y)["likelihood"] == ["probit", "logit"]
+    tasks = CrowdGPPL(likelihood="luce")
+    assert "likelihood" not in default_space(tasks, y)
+
+
+@pytest.mark.parametrize(
+    "y", [None, [0, 1, 1], [0.5, 0.5], [0.2, 0.5, 1.0], [[2, 1], [1, 2]], ["a", "b"], [np.nan, 0.5, 1]]
+)
+def test_labels_without_ties_leave_the_space_as_it_is(y):
+    assert default_space(GPPLClassifier(), y)["likelihood"] == ["auto", "logit"]
+
+
+def test_the_linearisation_is_of_the_probit_alone():
+    space = default_space(GPPLClassifier(inference="linearised"), [0, 0.5, 1])
+    assert "likelihood" not in space
 
 
 class Dice:

@@ -41,6 +41,18 @@ def test_reliability_against_the_truth(side):
     assert report["p_random"].between(0.0, 1.0).all()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_tastes_are_noise_to_reliabilities_and_do_not_make_them_smaller(seed):
+    rng = np.random.default_rng(seed)
+    f = rng.standard_normal(12) + 1.2 * rng.standard_normal((20, 12))
+    user, left = rng.integers(0, 20, 900), rng.integers(0, 12, 900)
+    right = (left + rng.integers(1, 12, 900)) % 12
+    y = (f[user, left] - f[user, right] + rng.standard_normal(900) > 0.0).astype(int)
+    report = CrowdGPPL(random_state=0).fit(np.column_stack([user, left, right]), y).annotators(n_samples=20)
+    # The mean over users is 1 by the definition of the consensus; without the variance of tastes it was .55 to .63.
+    assert np.mean(report["reliability"]) == pytest.approx(1.0, abs=0.2)
+
+
 def test_sides_that_change_places_change_no_reliability():
     X, y, _ = crowd(5, 20, 8, 1200, np.exp(0.5 * np.random.default_rng(2).standard_normal(20)), side=1.5)
     model = CrowdGPPL(order_effect=True, random_state=0)
@@ -137,6 +149,9 @@ def test_users_who_are_known_move_the_prior_as_their_counts_say(place, kind):
     np.testing.assert_allclose(annotators._learnt_prior(log_likelihood), wanted, rtol=1e-9)
 
 
+TASTES = np.array([[0.5, 0.1], [0.1, 0.7]])
+
+
 def test_what_a_posterior_of_the_reliability_says():
     grid = annotators._GRID
     assert (grid.size, grid[20]) == (41, 0.0)
@@ -146,14 +161,14 @@ def test_what_a_posterior_of_the_reliability_says():
     weight[0, 1, [20, 40]] = 0.25, 0.5
     weight[1, 1, 40] = 0.25
     weight[:, 2, 0] = 0.2, 0.8
-    record = annotators.Reliability(weight, np.array([[0.0, 0.2], [0.3, 0.0]]), np.array([True, True, False]))
+    record = annotators.Reliability(weight, np.array([[0.0, 0.2], [0.3, 0.0]]), np.array([True, True, False]), TASTES)
     np.testing.assert_allclose(record.random, [1.0, 0.25, 0.0])
     mean, low, high = record.summary(np.array([5.0, 95.0]))
     np.testing.assert_allclose(mean, [0.0, 7.5, -10.0])
     assert low[2] == -10.0
     assert high[1] == 10.0
     accuracy, probability = record.accuracy(np.array([0]), np.array([1]), np.ones(1), PairwiseProbit())
-    wanted = ndtr(np.concatenate([0.2 * grid, 0.3 * grid]))
+    wanted = ndtr(np.concatenate([0.2 * grid, 0.3 * grid]) / np.sqrt(1.0 + 0.5 + 0.7 - 2.0 * 0.1))
     np.testing.assert_allclose(accuracy, wanted, atol=1e-9)
     np.testing.assert_allclose(probability[1], weight[:, 1].ravel())
     np.testing.assert_allclose(probability[2], 0.0)

@@ -1,6 +1,7 @@
 """Crowds in Parquet files: the result of the same comparisons in memory, and what needs memory refused in words."""
 
 import gc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ from sklearn.base import clone
 
 import skpref
 from skpref import CrowdGPPL, Table
+from skpref.data import Comparisons
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd import fit_hierarchy, sharded
+from skpref.gp.crowd.consensus import heaviest_user
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.inference.shards import OnDisk
@@ -192,7 +195,7 @@ def test_more_items_or_larger_weights_than_a_covariance_takes_are_fitted_in_memo
     rows.to_parquet(path)
     model = CrowdGPPL(weight="times", random_state=0, tol=0.1).fit(path)
     assert isinstance(model.posterior_, CrowdPosterior)
-    with pytest.raises(DataError, match=r"weigh up to 1e\+10 together; inference='ep' takes at most 1e\+09"):
+    with pytest.raises(DataError, match=r"weigh up to 1e\+10 together; inference='ep' takes at most 3e\+05"):
         CrowdGPPL(weight="times", inference="ep").fit(path)
     monkeypatch.setattr("skpref.gp.crowd.base.MOST_ITEMS", 5)
     assert isinstance(CrowdGPPL(random_state=0, tol=0.1).fit(path).posterior_, CrowdPosterior)
@@ -281,3 +284,11 @@ def test_an_interrupted_fit_leaves_the_earlier_one_and_no_files(stored, tmp_path
     gc.collect()
     assert list((tmp_path / "temporary").iterdir()) == []
     assert_array_equal(model.utility(users=USERS), wanted)
+
+
+def test_the_heaviest_user_is_the_one_with_most_answers_about_an_item():
+    answers = Comparisons([0, 1, 0], [1, 0, 2], [1.0, 0.0, 1.0], [1e5, 2e5, 1e5], 3, user=[0, 0, 1], n_users=2)
+    assert heaviest_user(answers) == 3e5
+    apart = replace(answers, weight=2.0 * answers.weight, user=np.array([0, 1, 0]))
+    assert heaviest_user(apart) == 4e5
+    assert heaviest_user(replace(answers, weight=np.ones(3))) <= 3.0

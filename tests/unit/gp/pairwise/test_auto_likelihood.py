@@ -121,5 +121,5 @@ def test_the_mean_of_two_shares_is_no_tie(cls):
 def test_without_ties_there_is_no_probability_of_a_tie(cls):
     X, y = answers(90)
     model = fitted(cls, X, y >= 0.5)
-    with pytest.raises(DataError, match="or with 'auto' and ties in y"):
+    with pytest.raises(DataError, match="or with 'auto' and a y of wins and ties"):
         model.predict_proba(X if cls is CrowdGPPL else X[:, 1:], ties=True)
