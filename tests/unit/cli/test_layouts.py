@@ -369,7 +369,8 @@ def test_rows_that_cannot_be_used_are_left_out_on_request(capsys, utilities, ref
     text = csv_text("model_a,model_b,winner,length_a,length_b", [*rows, *incomplete, ("gpt", "gpt", "tie", 1, 2)])
     options = ("--missing", "drop", "--on-self", "drop")
     assert fit(text, *options, "--covariates", "length_a-length_b").rank().n_comparisons.sum() == 2 * len(rows)
-    read = "length_b, weights = none; 4 rows left out: 3 incomplete, 1 with one item twice"
+    ties = "3 rows are ties, a third answer with likelihood=auto"
+    read = f"length_b, weights = none; {ties}; 4 rows left out: 3 incomplete, 1 with one item twice"
     assert (
         f"Read: left = model_a, right = model_b, answer = winner, covariates = length_a - {read}"
         in capsys.readouterr().out
