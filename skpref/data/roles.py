@@ -184,7 +184,8 @@ class ComparisonRows(NamedTuple):
     >>> battles = {"left": ["x", "y", "x"], "right": ["y", "z", "z"], "winner": ["left", "right", "tie"]}
     >>> rows = from_winners(battles)
     >>> print(rows.read_)
-    left = left, right = right, answer = winner, weights = none
+    left = left, right = right, answer = winner, weights = none; 1 row is a tie, a third answer with
+    likelihood=auto
     >>> model = GPPLClassifier().fit(rows.X, rows.y, rows.sample_weight)
     """
 
