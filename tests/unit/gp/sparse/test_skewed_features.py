@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skpref import SVGPClassifier, SVGPRegressor
+from skpref.gp.sparse import fit_general
 from skpref.kernels import Warped
 
 
@@ -30,6 +31,24 @@ def test_skewed_features_of_a_regression_are_warped(likelihood, skewed):
         X_new, f_new = rows(2, 500, skewed=True)
         errors = [np.mean((each.predict(X_new) - f_new) ** 2) for each in (model, raw)]
         assert errors[0] < 0.7 * errors[1]
+
+
+@pytest.mark.parametrize("skewed", [True, False])
+def test_of_many_rows_a_part_chooses_the_kernel(monkeypatch, skewed):
+    sizes, bound = [], fit_general._OptimalBound.__call__
+
+    def counted(self, parameters):
+        sizes.append(self.data.n)
+        return bound(self, parameters)
+
+    monkeypatch.setattr(fit_general._OptimalBound, "__call__", counted)
+    for name, size in (("SUBSET_ROWS", 100), ("EXACT_ROWS", 120), ("COLD_START_ROWS", 250)):
+        monkeypatch.setattr(fit_general, name, size)
+    X, f = rows(0, 300, skewed=skewed)
+    y = f + 0.2 * np.random.default_rng(1).standard_t(4.0, size=f.size)
+    assert is_warped(SVGPRegressor(likelihood="student-t", random_state=0).fit(X, y)) == skewed
+    assert sizes == sorted(sizes)
+    assert set(sizes) == {120, 300}
 
 
 @pytest.mark.parametrize("n", [150, 700])  # by the bound, and by the evidence of a subset
