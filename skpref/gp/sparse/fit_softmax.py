@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Sum
 
 from skpref._math.linalg import product, solve_lower
 from skpref._math.threads import limit_blas_threads
-from skpref.gp.default_kernels import feature_scales, stationary, warp
+from skpref.gp.default_kernels import feature_scales, stationary, warp, warped_rows
 from skpref.gp.hyperpriors import length_scale_priors, log_density, mean_log_scales
 from skpref.gp.posterior import SparseLatent, WarmStart
 from skpref.gp.sparse.evidence import GaussianRows
@@ -127,7 +127,7 @@ def _default_kernel(X: Features, config: SparseConfig) -> Kernel:
 
 def _scale_priors(kernel: Any, X: Features) -> tuple[NormalPrior, ...]:
     """Return the priors of the length-scales of a default kernel."""
-    tables = [X, kernel.k2.k2.map_rows(X)] if isinstance(kernel, Sum) else [X]
+    tables = [X, warped_rows(X, kernel)] if isinstance(kernel, Sum) else [X]
     means = [mean_log_scales(feature_scales(table)) for table in tables]
     starts = 1 + np.arange(len(means)) * (1 + X.shape[1])
     size = len(means) * (1 + X.shape[1])

@@ -144,7 +144,7 @@ class SummedRegressor(SparseGP):
 
     def _update_posterior(self, new_rows: tuple[Features, Array, Array], sums: Moments | None) -> Self:
         """Update noise and posterior by new rows and the sums over earlier ones; kernel and points stay."""
-        scale = TargetScale(self.y_mean_, self.y_scale_)
+        scale = TargetScale(self.y_mean_, self.y_scale_, rounding_step(new_rows[1]))
         rows = gaussian_rows(distinct_targets(*new_rows), scale)
         parameters = SparseParameters(self.kernel_, noise_variance(self.likelihood_), self.inducing_points_)
         basis = self.posterior_.basis
