@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
+from skpref import SVGPRegressor
 from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseProbit, Poisson
 from skpref.testing import check_likelihood
 
@@ -24,6 +25,23 @@ class LogisticErrors(Likelihood):
     def _predict(self, mu, v):
         del v
         return mu.copy()
+
+
+@dataclass(frozen=True)
+class LearntErrors(LogisticErrors):
+    def learnt(self, y, mu, v, weight):
+        scales = self.scale * np.exp(np.linspace(-0.5, 0.5, 21))
+        return max((LearntErrors(s) for s in scales), key=lambda one: weight @ one.expectation(y, mu, v)[0])
+
+
+def test_a_class_that_defines_learnt_has_parameters_which_a_fit_learns():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 6.0, (300, 1))
+    y = 4.0 * np.sin(X[:, 0]) + rng.logistic(scale=0.4, size=300)
+    assert not LogisticErrors().has_parameters
+    model = SVGPRegressor(likelihood=LearntErrors(), inducing=20, random_state=0).fit(X, y)
+    # 300 errors tell a scale within 5 % (one standard error).
+    assert model.likelihood_.scale == pytest.approx(0.4, rel=0.2)
 
 
 @pytest.mark.parametrize("scale", [1.0, 3.0])
