@@ -434,7 +434,7 @@ class GPPLClassifier(MovingClassifier):
             new = self._encode(all_items, rows, self._grades(y), sample_weight)
             old = replace(old, n_items=new.n_items)
             data, config, kept = self._prepare(all_items, append_comparisons(old, new))
-            self._set_attributes(self._infer_still_or_moving(data, config, is_dated=rows.is_dated, resume=True))
+            self._set_attributes(self._infer_utilities(data, config, is_dated=rows.is_dated, resume=True))
             self._keep(kept)
         return self
 
@@ -443,7 +443,7 @@ class GPPLClassifier(MovingClassifier):
         if self._columns is not None:
             self._columns.check_varying(comparisons)
         data, config, kept = self._prepare(items, comparisons)
-        self._set_attributes(self._infer_still_or_moving(data, config, is_dated=is_dated))
+        self._set_attributes(self._infer_utilities(data, config, is_dated=is_dated))
         self._keep(kept)
 
     def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
