@@ -18,6 +18,7 @@ from skpref.data.columns import NO_ROWS, Columns, MissingCellError, as_text
 from skpref.data.ids import shorten
 from skpref.data.levels import stated_order
 from skpref.data.roles import Roles
+from skpref.data.stored import whole_table
 from skpref.data.tables import Table
 from skpref.data.task_tables import (
     PROFILE,
@@ -141,7 +142,7 @@ def from_tasks(
     >>> from_tasks(wide, features={"price": ["price_1", "price_2"]}).X.tolist()
     [['ann', 'price=3', 'price=2'], ['bob', 'price=2', 'price=4']]
     """
-    columns = Columns.of(frame, leave_out="leave such tasks out of the table")
+    columns = Columns.of(whole_table(frame), leave_out="leave such tasks out of the table")
     if not columns.size:
         raise DataError(NO_ROWS.format("frame", "rows"))
     names, attributes, is_wide = _listed(task, "task"), _listed(features, "features"), isinstance(features, Mapping)

@@ -17,6 +17,7 @@ from skpref._warn import warn
 from skpref.data.columns import Columns
 from skpref.data.ids import as_ids, shorten
 from skpref.data.roles import ComparisonRows, Mirrored, Missing, Rest, Roles, read
+from skpref.data.stored import whole_table
 from skpref.exceptions import DataError
 
 Frame: TypeAlias = Any  # of pandas, polars or pyarrow, or a dict of columns
@@ -602,6 +603,7 @@ def _task_roles(user: Any, weight: Any, covariates: Any, by: Any = None) -> dict
 def _rows(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
     """Return what `fit` takes of a table with these roles."""
     refuse_collection(frame, "frame")
+    frame = whole_table(frame)
     if not isinstance(frame, Columns) and column_names(frame) is None:
         raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
     rows = read(frame, roles, missing)
