@@ -256,7 +256,8 @@ def test_readers_take_files_as_frames(tmp_path, table, read):
         assert_array_equal(found.y, wanted.y)
         if isinstance(wanted, TaskRows):
             assert_array_equal(found.items.features, wanted.items.features)
-            assert (found.items.ids, found.items.feature_names) == (wanted.items.ids, wanted.items.feature_names)
+            assert_array_equal(found.items.ids, wanted.items.ids)
+            assert found.items.feature_names == wanted.items.feature_names
         else:
             assert_array_equal(found.sample_weight, wanted.sample_weight)
             assert found.read_ == wanted.read_
