@@ -204,7 +204,7 @@ def with_profiles(
     columns: Columns, roles: Roles, attributes: Sequence[Any], none: Any = None, item: Any = None
 ) -> tuple[Columns, Roles, Table]:
     """Return a long table with a column of profiles, which are the items, the roles, and the features of profiles."""
-    texts, table = _profiles(columns, tuple(attributes), item, none, members_of(columns, roles))
+    texts, table = _profiles(columns, tuple(attributes), item, none, roles)
     columns = replace(columns, values={**columns.values, PROFILE: texts})
     return columns, replace(roles, item=(PROFILE,), features=tuple(attributes)), table
 
@@ -255,9 +255,7 @@ def long_table(
 
 
 # ------------------------------------------------------------------------------------------------------------- features
-def _profiles(
-    columns: Columns, names: tuple[Any, ...], item: Any, none: Any, members: Mapping[str, list[int]]
-) -> tuple[list[str], Table]:
+def _profiles(columns: Columns, names: tuple[Any, ...], item: Any, none: Any, roles: Roles) -> tuple[list[str], Table]:
     """Return the id of each row's profile, and a table of the profiles."""
     # A number in a column of attributes may be one of them.
     searched = [*([] if is_number(none) else names), *([] if item is None else [item])]
@@ -270,7 +268,7 @@ def _profiles(
     try:
         encoded = [_encoded(columns, name, is_none) for name in names]
     except MissingCellError:
-        _refuse_blank_none(columns, names, members, is_none)
+        _refuse_blank_none(columns, names, members_of(columns, roles), is_none)
         raise
     X = np.where(is_none[:, None], 0.0, np.hstack([block for block, _, _ in encoded]))
     titles = [title for _, own, _ in encoded for title in own]
@@ -280,11 +278,14 @@ def _profiles(
     if len(set(titles)) < len(titles):
         twice = next(title for title in titles if titles.count(title) > 1)
         raise DataError(f"two features would be named {twice!r}; rename a column")
-    keys = [(NONE,) if skip else parts for skip, parts in zip(is_none, texts, strict=True)]
-    ids, first = [", ".join(key) for key in keys], dict[str, int]()
-    for row, text in enumerate(ids):
-        if keys[first.setdefault(text, row)] != keys[row]:
-            raise DataError(f"two different profiles would have the id {text!r}; write levels without commas")
+    keys = ((NONE,) if skip else parts for skip, parts in zip(is_none, texts, strict=True))
+    known, ids, first = dict[tuple[str, ...], str](), list[str](), dict[str, int]()
+    for row, key in enumerate(keys):
+        if key not in known:
+            known[key] = text = ", ".join(key)
+            if first.setdefault(text, row) != row:
+                raise DataError(f"two different profiles would have the id {text!r}; write levels without commas")
+        ids.append(known[key])
     return ids, Table(X[list(first.values())], ids=list(first), feature_names=titles)
 
 
@@ -315,7 +316,8 @@ def _encoded(columns: Columns, name: Any, is_none: BoolArray) -> tuple[Array, li
         if 3 <= len(codes) <= len(given) / _EACH and codes == set(range(1, len(codes) + 1)):
             what = f"column {name!r} has the numbers {values[given].min():g} to {len(codes)}, and is read as a number"
             warn(f"{what}. If they are codes of levels, make it categories, or write words such as 'level 1'.")
-        return values[:, None], [str(name)], [f"{name}={value!r}".removesuffix(".0") for value in values.tolist()]
+        numbered = {value: f"{name}={value!r}".removesuffix(".0") for value in set(values.tolist())}
+        return values[:, None], [str(name)], [numbered[value] for value in values.tolist()]
     if len(words) < len(given):
         other = cells[next(row for row in given if is_number(cells[row]))]
         what = f"{shorten(cells[words[0]])} is no number, and {shorten(other)} is one"
@@ -325,7 +327,8 @@ def _encoded(columns: Columns, name: Any, is_none: BoolArray) -> tuple[Array, li
         raise columns.fault(f"{what}. Write numbers without signs, or levels as words", words[0], name)
     levels = sorted({texts[row] for row in given})
     block = (np.array(texts)[:, None] == np.array(levels)).astype(np.float64)
-    return block, [f"{name}={level}" for level in levels], [f"{name}={text}" for text in texts]
+    named = {text: f"{name}={text}" for text in {*texts}}
+    return block, [named[level] for level in levels], [named[text] for text in texts]
 
 
 def encode_profile(names: Sequence[str], profile: Mapping[Any, Any], where: str) -> Array:
