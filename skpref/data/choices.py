@@ -85,8 +85,8 @@ def from_tasks(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
-        Rows of a task need not be together.
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
+        Rows of a task need not be together, nor in one file. Up to five million rows of files are brought into memory.
     task : str or sequence of str, default="task"
         Column that tells the tasks apart. Each user has tasks of the user's own, which may have the same numbers.
     user : str, default="person"

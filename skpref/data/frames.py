@@ -44,7 +44,7 @@ def from_winners(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         One row for each comparison.
     left, right : str, default="left", "right"
         Columns of the two items.
@@ -120,7 +120,7 @@ def from_results(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         One row for each game.
     left, right : str, default="left", "right"
         Columns of the two items.
@@ -189,7 +189,7 @@ def from_counts(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         One row for each pair of items, perhaps of each user; or one row for each comparison, with a flag of 1 in one of
         the columns.
     left, right : str, default="left", "right"
@@ -293,7 +293,7 @@ def from_pair_columns(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         One row for each person. A cell says who won, in the ways of `from_winners`, such as 1 and 2, or 1, 0 and -1
         where 0 is a tie, or the id of an item. An empty cell is no answer.
     pairs : dict of str to (id, id)
@@ -345,7 +345,7 @@ def from_choices(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         One row for each choice.
     offered : sequence of str
         Columns of the items offered, two at least. A cell may be empty where fewer were offered.
@@ -416,7 +416,7 @@ def from_rankings(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         One row for each ranking; or, with `by`, one row for each item of a ranking.
     columns : sequence of str, default=None
         Columns of the items of a ranking, the best first. Cells at the end may be empty.
