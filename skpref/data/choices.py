@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from skpref._text import is_number, number
 from skpref._typing import AnyArray, Array, BoolArray
 from skpref._validation import is_missing
 from skpref._warn import warn
-from skpref.data.columns import NO_ROWS, Columns, MissingCellError, as_text
+from skpref.data.columns import NO_ROWS, TRUTH, Columns, MissingCellError, as_text
 from skpref.data.ids import shorten
 from skpref.data.levels import stated_order
 from skpref.data.roles import Roles
@@ -36,6 +37,7 @@ NONE = "none"  # feature, or id, of the answer that chooses none of the others
 _PRICE = re.compile(r"[$€£¥]?\s*[+-]?\d+([.,]\d+)*\s*([$€£¥%]|EUR|USD|GBP)?")
 # Names of columns that are made here: rows of a wide table, and its option none.
 TASK, OPTION = "row of the wide table", "option none of the wide table"
+_AVAILABLE = re.compile(r"(.*[_. ])?av(ail(able|ability)?)?([_. ].*|\d*)", re.IGNORECASE)
 _EACH = 10  # alternatives of each number from which 1, 2, 3 are hardly chance, and may be codes of levels
 _LARGEST = 1e100  # size of a number of a product, whose products with utilities are finite
 
@@ -123,6 +125,11 @@ def from_tasks(
         If a column is missing, a task has no or several chosen alternatives, a feature is empty, mixes numbers and
         words, or is a column of tasks, users or answers, or `none` stands nowhere.
 
+    Warns
+    -----
+    DataWarning
+        If numbers may be codes of levels. If a column such as "avail" is not read, which may say what was not shown.
+
     Examples
     --------
     >>> from skpref.data import from_tasks
@@ -157,9 +164,13 @@ def from_tasks(
         raise DataError("from_tasks needs chosen=..., what was chosen, perhaps with worst=..., or rank=...")
     if none is not None and not (attributes or is_wide):
         raise DataError("none=... belongs to features=[...]; without them, the option none is an item as any other")
+    given, used = columns, [*names, user, *answers, item, *attributes]
     if isinstance(features, Mapping):
+        features = {name: _listed(own, "features") for name, own in features.items()}
+        used += chain.from_iterable(features.values())
         columns, names, item = long_table(columns, (user,), features, answers, none), (TASK,), OPTION
     _refuse_other_meaning(columns, attributes, (*names, user, *answers))
+    _warn_unavailable(given, used)
     table = None
     roles = Roles(task=names, user=user, chosen=None if rank else chosen, worst=worst, item=(item,))
     if attributes:
@@ -186,6 +197,17 @@ def _refuse_other_meaning(columns: Columns, features: Sequence[Any], others: Seq
     if taken is not None:
         what = "is a column of tasks, users or answers" if taken in others else "is named twice"
         raise columns.fault(f"this {what}, and cannot be a feature", None, taken)
+
+
+def _warn_unavailable(columns: Columns, used: Container[Any]) -> None:
+    """Warn of a column that is not read, and may say that alternatives were not shown."""
+    for name in columns.names:
+        if name not in used and _AVAILABLE.fullmatch(str(name)):
+            flags = {cell.lower() for cell in columns.texts(name)}
+            if flags & {"0", "false"} and flags <= {"0", "1", *TRUTH}:
+                what = f"column {name!r} is not read: alternatives for which it is 0 count as shown"
+                warn(f"{what}. Leave out such rows of a long table, or empty the cells of attributes in a wide one.")
+                return
 
 
 def _ranked(columns: Columns, roles: Roles, rank: str) -> list[Shown]:
