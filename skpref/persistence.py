@@ -17,6 +17,7 @@ import zipfile
 from copy import copy
 from dataclasses import fields, is_dataclass
 from importlib import import_module
+from inspect import isabstract, isclass
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
+from skpref import kernels, likelihoods
 from skpref._archive import check_schema, open_zip, read_file, read_schema, renumbered, require, write_archive
 from skpref._checks import check_columns
 from skpref._version import __version__
@@ -42,6 +44,7 @@ from skpref.settings import Settings
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping
+    from types import ModuleType
 
 __all__ = ["FORMAT_VERSION", "load", "save"]
 
@@ -59,6 +62,12 @@ _DROPPED = {"checkpoint", "memory"}  # parameters that name files: a model file 
 def _named(homes: Mapping[str, str]) -> dict[str, str]:
     """Full names of classes by module: full name -> module."""
     return {f"{home}.{name}": home for home, names in homes.items() for name in names.split()}
+
+
+def _public(package: ModuleType) -> dict[str, str]:
+    """Return the classes of a package that can have instances, by full name: their modules."""
+    classes = [value for name in package.__all__ if isclass(value := getattr(package, name)) and not isabstract(value)]
+    return {f"{cls.__module__}.{cls.__name__}": cls.__module__ for cls in classes}
 
 
 # A class that stands in none of these lists is neither saved nor loaded.
@@ -153,32 +162,17 @@ _RECORDS = _named(
         "skpref.inference.problem": "State",
         "skpref.inference.scale": "FixedScale GammaScale",
         "skpref.inference.terms.base": "Segment",
-        "skpref.likelihoods.counts": "NegativeBinomial Poisson",
-        "skpref.likelihoods.davidson": "PairwiseDavidson",
-        "skpref.likelihoods.gaussian": "Gaussian",
-        "skpref.likelihoods.margins": "PairwiseMargin",
-        "skpref.likelihoods.ordinal": "OrdinalProbit",
-        "skpref.likelihoods.ordinal_mixtures": "OrdinalLogit OrdinalRobust",
-        "skpref.likelihoods.pairwise": "Luce PairwiseLogit PairwiseProbit",
-        "skpref.likelihoods.robust": "StudentT",
-        "skpref.likelihoods.softmax": "Softmax",
-        "skpref.likelihoods.ties": "PairwiseLogitTies PairwiseProbitTies",
     }
-)
+) | _public(likelihoods)
 _OTHERS = _named(
     {
         "skpref.data.ids": "Vocabulary",
         "skpref.data.tables": "Table",
         "skpref.settings": "LBFGS SVI Adam Checkpoint FactorPrior Fixed Gamma Inducing",
-        "skpref.kernels.columns": "Columns",
-        "skpref.kernels.identity": "Identity",
-        "skpref.kernels.linear": "Linear",
-        "skpref.kernels.matern": "AdditiveMatern ProductMatern",
-        "skpref.kernels.warped": "Warped",
         "sklearn.gaussian_process.kernels": "ConstantKernel DotProduct Exponentiation Matern Product RBF "
         "RationalQuadratic Sum WhiteKernel",
     }
-)
+) | _public(kernels)
 _ESTIMATORS = {**_OURS, **_SCIKIT_LEARN}
 _OBJECTS = {**_OURS, **_SCIKIT_LEARN, **_RECORDS, **_OTHERS}
 _OF_NUMPY = (

@@ -40,7 +40,7 @@ def _pair(i, j, k):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit()
-def _root_of_differences(low, k, variance, is_smooth=True):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _root_of_differences(low, k, variance, is_smooth):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return a root R (r, f) of the covariance of the differences to alternative 0, and the inverse (f, r).
 
     The columns are the directions of the variance. A smooth root is the symmetric one, if no difference is a
@@ -60,11 +60,19 @@ def _root_of_differences(low, k, variance, is_smooth=True):  # type: ignore[no-u
     for a in range(r):
         if size[a] > _RANK * size[r - 1] + 1e-300:
             f += 1
-    kept, root = np.ascontiguousarray(directions[:, r - f :]), np.sqrt(size[r - f :])
-    R, inverse = kept * root, (kept / root).T
-    if is_smooth and f == r:
-        return R @ kept.T, kept @ inverse
-    return R, np.ascontiguousarray(inverse)
+    smooth = is_smooth and f == r
+    R, inverse = np.zeros((r, f)), np.zeros((f, r))
+    for x in range(f):
+        root = np.sqrt(size[r - f + x])
+        for a in range(r):
+            along = directions[a, r - f + x]
+            if not smooth:
+                R[a, x], inverse[x, a] = along * root, along / root
+            else:
+                for b in range(r):
+                    R[a, b] += along * root * directions[b, x]
+                    inverse[a, b] += along / root * directions[b, x]
+    return R, inverse
 
 
 @njit()
@@ -343,7 +351,7 @@ def expected_choices(first: IntArray, mean: Array, variance: Array, nodes: Nodes
     for t in range(first.shape[0] - 1):
         low = first[t]
         k = _size(first[t + 1] - low)
-        R, _ = _root_of_differences(low, k, variance)
+        R, _ = _root_of_differences(low, k, variance, True)
         value[low], p, both = _softmax_moments(-mean[low : low + k - 1], R, _nodes_of(R.shape[1], nodes, t))
         for a in range(k):
             for b in range(a):
@@ -363,7 +371,7 @@ def expected_shares(first: IntArray, mean: Array, variance: Array, nodes: Nodes)
     for t in range(first.shape[0] - 1):
         low = first[t]
         k = _size(first[t + 1] - low)
-        R, _ = _root_of_differences(low, k, variance)
+        R, _ = _root_of_differences(low, k, variance, True)
         points, logs = _nodes_of(R.shape[1], nodes, 0)  # so that a prediction does not depend on its place
         terms, normaliser, _ = _softmax(-mean[low : low + k - 1], R, points)
         share = np.exp(logs) / normaliser

@@ -229,9 +229,8 @@ def _draw(first, last, start, index, value, theta, nu, lam, group, offset, A, B,
             continue
         g = group[k]
         P[:, :] = 0.0
-        draw[:] = lam[g] * nu[g]
-        for a in range(width):
-            P[a, a] = lam[g, a]
+        for a in range(width):  # assignments of arrays would compile for seconds
+            P[a, a], draw[a] = lam[g, a], lam[g, a] * nu[g, a]
         for e in range(start[k], start[k + 1]):
             p = index[e]
             _remove(table[p], theta[k], value[e])
@@ -239,7 +238,8 @@ def _draw(first, last, start, index, value, theta, nu, lam, group, offset, A, B,
         if not factor_upper(P):
             return False
         _solve(P, draw, theta[k], noise[k], relaxation)
-        theta[k] = draw
+        for a in range(width):
+            theta[k, a] = draw[a]
         for e in range(start[k], start[k + 1]):
             _add(table[index[e]], theta[k], value[e])
     return True

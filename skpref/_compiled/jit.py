@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numba
 from numba.core.caching import FunctionCache
+from numba.core.types import unliteral
 
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = ["limited_threads", "n_threads", "njit", "run_parts", "run_tasks"]
 
@@ -45,6 +46,11 @@ def _warn_of(folder: str, why: str) -> None:
     warn(f"compiled functions cannot be saved in {folder}: {why}. Every process will compile them.", UserWarning)
 
 
+def _call_template(template: Callable[..., Any], args: Sequence[Any], kws: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Return numba's template of a call, for types of which none is a literal: each would be compiled anew."""
+    return template([unliteral(one) for one in args], {name: unliteral(one) for name, one in kws.items()})
+
+
 def njit(**options: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401 - numba's own options
     """Compile a function in nopython mode, cached on disk if possible, dividing as numpy does.
 
@@ -63,6 +69,7 @@ def njit(**options: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401 - 
         try:
             compiled = numba.njit(cache=True, **options)(function)
             compiled._cache = _Cache(function)  # noqa: SLF001 - as numba sets its own
+            compiled.get_call_template = functools.partial(_call_template, compiled.get_call_template)
         except RuntimeError:  # "cannot cache function ...: no locator available for file ..."
             compiled = numba.njit(cache=False, **options)(function)
         return cast("_Function", compiled)

@@ -262,6 +262,8 @@ class Columns:
             advice = "; a comma before the decimals is read by --decimal ,"
         elif 2 * sum(is_number(self.with_point(other)) for other in likes) > len(likes):
             advice = f"; empty such cells, then {self.leave_out}"
+        elif meaning == "a covariate":
+            advice = "; of words, make a column of 0 and 1 for each"
         return self.fault(f"expected a number{more}, got {shorten(cell)}{advice}", row, name)
 
 

@@ -17,13 +17,14 @@ from skpref.exceptions import DataError
 
 _BATCH_ROWS = 1_000_000  # of a table, of which reading takes 400 MB
 MOST_STORED = 5_000_000  # rows that are brought into memory
+_ARROW = "pyarrow._dataset", "pyarrow.lib.RecordBatchReader"  # homes of what is no table in memory
 
 
 def is_stored(X: Any) -> bool:  # anything
-    """Tell whether X is a path to Parquet files or a dataset of pyarrow."""
+    """Tell whether X is a path to Parquet files or a dataset of pyarrow, or is read as one but once."""
     if isinstance(X, str) or hasattr(X, "__fspath__"):
         return True
-    return any(base.__module__.startswith("pyarrow._dataset") for base in type(X).__mro__)
+    return any(f"{base.__module__}.{base.__name__}".startswith(_ARROW) for base in type(X).__mro__)
 
 
 def open_dataset(X: Any) -> Any:  # a path or a dataset of pyarrow
@@ -33,8 +34,10 @@ def open_dataset(X: Any) -> Any:  # a path or a dataset of pyarrow
         raise DataError(f"X is {shorten(str(X))}, which is no Parquet file: read it by pandas.read_csv, pass the frame")
     with importing("Parquet files need pyarrow: pip install 'skpref[frames]'"):
         from pyarrow import dataset
-    if isinstance(X, dataset.Scanner):
-        raise DataError("X is a Scanner of pyarrow, which can be read only once: pass its dataset, filtered if need be")
+    if path is None and not isinstance(X, dataset.Dataset):
+        what = f"X is a {type(X).__name__} of pyarrow, which can be read only once"
+        files = "write it to files by pyarrow.dataset.write_dataset(X, 'rows', format='parquet') and pass 'rows'"
+        raise DataError(f"{what}: pass its dataset, filtered if need be, or {files}")
     if path is None:
         return X
     try:

@@ -52,8 +52,8 @@ class Likelihood(ABC):
 
     @property
     def has_parameters(self) -> bool:
-        """Whether `learnt` fits any parameters."""
-        return False
+        """Whether `learnt` fits any parameters: a class that defines it does, unless it says otherwise."""
+        return type(self).learnt is not Likelihood.learnt
 
     @property
     def share_of_information(self) -> float:

@@ -36,7 +36,6 @@ _LEAST_GAIN: Final = 1e-7  # relative gain of the bound below which rounds end
 class _Counts(Likelihood):
     """Counts whose mean is a rate times exp(z)."""
 
-    has_parameters: ClassVar[bool] = True
     has_level: ClassVar[bool] = True
     rate: float = 1.0
 

@@ -63,11 +63,6 @@ class PairwiseMargin(Likelihood):
                 what = "positive" if least else "non-negative"
                 raise DataError(f"{name} must be a {what} finite number; got {value!r}, in units of margins")
 
-    @property
-    def has_parameters(self) -> bool:
-        """True: `learnt` fits the scale."""
-        return True
-
     @staticmethod
     def labels_of(margin: Array) -> Array:
         """Return margins as labels from 0 to 1.

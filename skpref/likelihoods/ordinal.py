@@ -82,7 +82,6 @@ class OrdinalProbit(Likelihood):
            [0.001, 0.065, 0.934]])
     """
 
-    has_parameters: ClassVar[bool] = True
     # Standard deviation of the normal noise that is most like this one at noise=1.
     width: ClassVar[float] = 1.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 from scipy.special import gammaln
@@ -56,7 +56,6 @@ class StudentT(Likelihood):
     array([1.  , 0.05])
     """
 
-    has_parameters: ClassVar[bool] = True
     scale: float = 1.0
     df: float = 4.0
     least: float = 1e-6

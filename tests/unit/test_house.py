@@ -456,7 +456,8 @@ def test_banned_words_do_not_come_back():
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.rst"), *(ROOT / "docs/examples").glob("*.py")]
     built = ROOT / "docs/generated", ROOT / "docs/auto_examples", ROOT / "docs/_build"
     places = [
-        f"{path.relative_to(ROOT)}:{number} {word[0]}"
+        f"{path.relative_to(ROOT)}:{number} {word[0]}: "
+        + next(instead for own, instead in BANNED.items() if re.fullmatch(own, word[0]))
         for path in [*SOURCES, *pages]
         if not any(folder in path.parents for folder in built)
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
@@ -483,14 +484,17 @@ NOT_YET = ["cli", "dask", "data", "factorization"]  # folders to do, of which no
 def misread(source):
     """Return the names, first lines and comments of a file that have to be read twice."""
     text, path = source.read_text("utf-8"), source.relative_to(PACKAGE)
-    wrong = [f"{path}:{number} {line}" for number, line in enumerate(text.splitlines(), 1) if NO_NOUN.match(line)]
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if NO_NOUN.match(line)]
+    wrong = [f"{path}:{number} {line} <- begin the comment with a noun" for number, line in lines]
     for node in ast.walk(parsed(source)):
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
             continue
         name, first_line = getattr(node, "name", ""), (ast.get_docstring(node) or "").partition("\n")[0]
         is_ours = isinstance(node, ast.FunctionDef) and name not in PROTOCOLS
-        if (is_ours and re.match(rf"_*{PREPOSITION}(_|$)", name)) or RIDDLE.search(first_line):
-            wrong.append(f"{path} {name}: {first_line}")
+        if is_ours and re.match(rf"_*{PREPOSITION}(_|$)", name):
+            wrong.append(f"{path} {name} <- begin the name with a verb or a noun")
+        if riddle := RIDDLE.search(first_line):
+            wrong.append(f"{path} {name}: {first_line} <- write the noun in the place of {riddle[0]!r}")
     return wrong
 
 

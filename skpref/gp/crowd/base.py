@@ -12,12 +12,11 @@ from skpref._checks import check_arrays, check_features, check_indices, check_po
 from skpref._estimator import check_memory, digest, warn_constant
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
-from skpref._warn import warn
 from skpref.data import Comparisons
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import refuse_one_side
-from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.capabilities import Capabilities, check_unchanged
 from skpref.gp.crowd.consensus import MAX_WEIGHT, MOST_ITEMS, heaviest_user
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
@@ -64,7 +63,6 @@ if TYPE_CHECKING:
 # Items have effects of their own beside part-worths where each stood in so many pairs, there are at most so many, and
 # a pass over the pairs takes less than about a second.
 _SHOWN_OFTEN, _MOST_EFFECTS, _MOST_WORK = 30, 200, 1e9
-_DEFAULT_FACTORS = 20  # default of n_factors: no warning when users are fewer
 
 
 _GROUPS = Capabilities(
@@ -276,12 +274,6 @@ class CrowdBase(TaskClassifier):
     ) -> None:
         """Fit to data, which stand for comparisons by ids, and set the attributes."""
         compared = data.comparisons
-        if self.n_factors > max(compared.n_users, 1) and self.n_factors != _DEFAULT_FACTORS:
-            msg = (
-                f"n_factors={self.n_factors} is more than the {compared.n_users} users with comparisons; additional "
-                "factors learn nothing. Set n_factors lower to silence this."
-            )
-            warn(msg, DataWarning)
         if (features := items.seen_features) is not None:
             width = features.shape[1] if self._crowd_config().part_worths else self._max_inducing(features)
             check_memory(features.shape[0], width)

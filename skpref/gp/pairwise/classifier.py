@@ -1,4 +1,11 @@
-"""`GPPLClassifier`: rows are comparisons ([SG20] sections 3 and 4; docs/maths sections 1 to 5)."""
+"""`GPPLClassifier`: rows are comparisons ([SG20] sections 3 and 4; docs/maths sections 1 to 5).
+
+The way of a fit, for readers of the code: `fit` below reads the columns of X (`columns.py`) and numbers their ids
+(`data.Comparisons`). `fit.fit_pairs` chooses kernel and inducing points; `PairModel` there states the problem, which is
+a `PairTerm` (`inference/terms/pairs.py`), a likelihood and priors of scales. `inference/svi.py` solves it, with the
+equations of one observation in `inference/sites.py`. The result is a `PairPosterior` (`posterior.py`), which predicts.
+With `time`, groups or context, `over_time.py` stands in the place of `fit.py`. Tasks come in by `tasks.py`.
+"""
 
 from __future__ import annotations
 
@@ -427,7 +434,7 @@ class GPPLClassifier(MovingClassifier):
             new = self._encode(all_items, rows, self._grades(y), sample_weight)
             old = replace(old, n_items=new.n_items)
             data, config, kept = self._prepare(all_items, append_comparisons(old, new))
-            self._set_attributes(self._infer_at_times(data, config, is_dated=rows.is_dated, resume=True))
+            self._set_attributes(self._infer_utilities(data, config, is_dated=rows.is_dated, resume=True))
             self._keep(kept)
         return self
 
@@ -436,7 +443,7 @@ class GPPLClassifier(MovingClassifier):
         if self._columns is not None:
             self._columns.check_varying(comparisons)
         data, config, kept = self._prepare(items, comparisons)
-        self._set_attributes(self._infer_at_times(data, config, is_dated=is_dated))
+        self._set_attributes(self._infer_utilities(data, config, is_dated=is_dated))
         self._keep(kept)
 
     def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:

@@ -187,7 +187,7 @@ class MovingClassifier(TaskClassifier):
         else:
             comparisons = append_comparisons(old, comparisons)
         data, config, kept = self._prepare(items, comparisons)
-        self._set_attributes(self._infer_at_times(data, config, is_dated=tasks.is_dated, resume=old is not None))
+        self._set_attributes(self._infer_utilities(data, config, is_dated=tasks.is_dated, resume=old is not None))
         self._keep(kept)
 
     def _task_moments(
@@ -200,8 +200,8 @@ class MovingClassifier(TaskClassifier):
         at = tasks.time[task], None if levels is None else levels[task]
         return self.moving_posterior_.pairs(*pairs, at[0], covariates, at[1], order=True)
 
-    def _infer_at_times(self, data: PairData, config: PairConfig, *, is_dated: bool, resume: bool = False) -> PairFit:
-        """Fit, over time where comparisons have times; with `resume`, hyperparameters stay."""
+    def _infer_utilities(self, data: PairData, config: PairConfig, *, is_dated: bool, resume: bool = False) -> PairFit:
+        """Fit by `_infer`, or over time where comparisons have times; with `resume`, hyperparameters stay."""
         if self.time is None:
             _STILL.check(vars(self))
         if data.comparisons.time is None:

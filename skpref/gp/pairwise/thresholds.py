@@ -187,7 +187,6 @@ class TiesOfGroups(Likelihood):
     """A likelihood with ties of rows in groups, each with a threshold of its own."""
 
     ties_are_answers: ClassVar[bool] = True
-    has_parameters: ClassVar[bool] = True
 
     shared: PairwiseTies
     thresholds: TieThresholds

@@ -189,9 +189,14 @@ def test_ordered_categories_of_files_keep_their_order(others, tmp_path):
     assert run["x"].to_pylist() == [*levels[1:3], *levels]
 
 
-def test_a_scanner_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"a Scanner of pyarrow, .* pass its dataset"):
-        files.open_dataset(files.open_dataset(two_files(tmp_path, [1], [2])).scanner())
+@pytest.mark.parametrize("kind", ["Scanner", "RecordBatchReader"])
+def test_rows_that_can_be_read_only_once_are_refused(kind, tmp_path):
+    rows = files.open_dataset(two_files(tmp_path, [1], [2])).scanner()
+    if kind == "RecordBatchReader":
+        rows = rows.to_reader()
+    assert files.is_stored(rows)
+    with pytest.raises(DataError, match=rf"a {kind} of pyarrow, .* pass its dataset.*write_dataset"):
+        files.open_dataset(rows)
 
 
 def test_a_csv_file_is_refused_where_pyarrow_is_not_installed_too(monkeypatch):

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
+from scipy.stats import norm
 
+from skpref import SVGPRegressor
 from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseProbit, Poisson
 from skpref.testing import check_likelihood
 
@@ -24,6 +26,59 @@ class LogisticErrors(Likelihood):
     def _predict(self, mu, v):
         del v
         return mu.copy()
+
+
+@dataclass(frozen=True)
+class LearntErrors(LogisticErrors):
+    def learnt(self, y, mu, v, weight):
+        scales = self.scale * np.exp(np.linspace(-0.5, 0.5, 21))
+        return max((LearntErrors(s) for s in scales), key=lambda one: weight @ one.expectation(y, mu, v)[0])
+
+
+def test_a_class_that_defines_learnt_has_parameters_which_a_fit_learns():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 6.0, (300, 1))
+    y = 4.0 * np.sin(X[:, 0]) + rng.logistic(scale=0.4, size=300)
+    assert not LogisticErrors().has_parameters
+    model = SVGPRegressor(likelihood=LearntErrors(), inducing=20, random_state=0).fit(X, y)
+    # 300 errors tell a scale within 5 % (one standard error).
+    assert model.likelihood_.scale == pytest.approx(0.4, rel=0.2)
+
+
+@dataclass(frozen=True)
+class LaplaceErrors(Likelihood):
+    def _derivatives(self, y, z):
+        return -np.abs(y - z) - np.log(2.0), np.sign(y - z), np.zeros_like(z)
+
+    def _predict(self, mu, v):
+        del v
+        return mu.copy()
+
+
+@dataclass(frozen=True)
+class ExactLaplaceErrors(LaplaceErrors):
+    def _expectation(self, y, mu, v):
+        sd = np.sqrt(np.maximum(v, 1e-300))
+        a = (y - mu) / sd
+        density = norm.pdf(a)
+        slope = 1.0 - 2.0 * norm.cdf(-a)
+        value = -(y - mu) * slope - 2.0 * np.sqrt(v) * density - np.log(2.0)
+        return value, slope, -np.where(v > 0.0, density / sd, 0.0)
+
+    def _tilted(self, y, mu, v):
+        e, sd = y - mu, np.sqrt(np.maximum(v, 1e-300))
+        left, right = -e + norm.logcdf(e / sd - sd), e + norm.logcdf(-e / sd - sd)
+        total = np.logaddexp(left, right)
+        first = np.exp(left - total) - np.exp(right - total)
+        kink = np.where(v > 0.0, np.exp(norm.logpdf(e / sd) - 0.5 * v - total) / sd, 0.0)
+        return 0.5 * v + total - np.log(2.0), first, 1.0 - 2.0 * kink - first**2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_kit_allows_a_kink_where_averages_are_exact(seed):
+    check_likelihood(ExactLaplaceErrors(), seed=seed)
+    with pytest.raises(AssertionError, match=r"has a kink .* replace the quadrature by a closed form"):
+        check_likelihood(LaplaceErrors(), seed=seed)
 
 
 @pytest.mark.parametrize("scale", [1.0, 3.0])

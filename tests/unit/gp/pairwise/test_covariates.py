@@ -299,6 +299,8 @@ def test_wrong_values_are_named(battles, model):
     missing = X.assign(home=X["home"].where(X.index != 3))
     with pytest.raises(DataError, match=r"X, row 3, column 'home': a number is missing \(a covariate\)"):
         clone(model).fit(missing, y)
+    with pytest.raises(DataError, match=r"\(a covariate\), got 'hall'; of words, make a column of 0 and 1 for each"):
+        clone(model).fit(X.assign(home="hall"), y)
     with pytest.raises(
         DataError, match=r"whose columns have no names: pass a data frame .*set_output\(transform='pandas'\)"
     ):
