@@ -89,6 +89,7 @@ def from_tasks(
     ----------
     frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         Rows of a task need not be together, nor in one file. Up to five million rows of files are brought into memory.
+        Alternatives that were not available have no rows; of a column such as "avail" there is a warning.
     task : str or sequence of str, default="task"
         Column that tells the tasks apart. Each user has tasks of the user's own, which may have the same numbers.
     user : str, default="person"
@@ -125,11 +126,6 @@ def from_tasks(
         If a column is missing, a task has no or several chosen alternatives, a feature is empty, mixes numbers and
         words, or is a column of tasks, users or answers, or `none` stands nowhere.
 
-    Warns
-    -----
-    DataWarning
-        If numbers may be codes of levels. If a column such as "avail" is not read, which may say what was not shown.
-
     Examples
     --------
     >>> from skpref.data import from_tasks
@@ -145,9 +141,6 @@ def from_tasks(
     (['ann', 'brand=x, price=3', 'brand=y, price=2', 'none'], ['brand=y, price=2', 'brand=x, price=2'])
     >>> items.feature_names
     ('brand=x', 'brand=y', 'price', 'none')
-    >>> wide = {"person": ["ann", "bob"], "price_1": [3, 2], "price_2": [2, 4], "chosen": [2, 1]}
-    >>> from_tasks(wide, features={"price": ["price_1", "price_2"]}).X.tolist()
-    [['ann', 'price=3', 'price=2'], ['bob', 'price=2', 'price=4']]
     """
     columns = Columns.of(whole_table(frame), leave_out="leave such tasks out of the table")
     if not columns.size:
@@ -157,9 +150,7 @@ def from_tasks(
     if is_wide and (item is not None or rank is not None):
         raise DataError("a wide table, which features={...} names, has chosen=..., and neither item nor rank")
     if not names or user is None or not (attributes or item is not None or is_wide):
-        raise DataError(
-            "from_tasks needs the columns task=..., user=..., and features=[...] or, of ids alone, item=..."
-        )
+        raise DataError("from_tasks needs task=..., user=..., and features=[...] or, of ids alone, item=...")
     if not answers or (rank is not None and worst is not None):
         raise DataError("from_tasks needs chosen=..., what was chosen, perhaps with worst=..., or rank=...")
     if none is not None and not (attributes or is_wide):

@@ -134,9 +134,9 @@ def test_attributes_of_none_may_be_empty():
     [
         (None, {"features": TWO}, "Expected 2D array"),
         (pd.DataFrame(columns=list(LONG)), {"features": TWO}, r"Found array with 0 sample\(s\)"),
-        (LONG, {}, "from_tasks needs the columns"),
-        (LONG, {"item": "item", "user": None}, "from_tasks needs the columns"),
-        (LONG, {"item": "item", "task": []}, "from_tasks needs the columns"),
+        (LONG, {}, "from_tasks needs task="),
+        (LONG, {"item": "item", "user": None}, "from_tasks needs task="),
+        (LONG, {"item": "item", "task": []}, "from_tasks needs task="),
         (LONG, {"item": "item", "chosen": None}, "from_tasks needs chosen"),
         (LONG, {"item": "item", "rank": "rank", "worst": "worst"}, "from_tasks needs chosen"),
         (LONG, {"item": "item", "task": None}, "task must be a column or a list of columns; got None"),
