@@ -16,6 +16,7 @@ from skpref.data.columns import Columns
 from skpref.data.ids import LEAVE_OUT
 from skpref.data.roles import Roles
 from skpref.data.shards import read_shard
+from skpref.data.stored import MOST_STORED
 from skpref.data.tasks import (
     ID,
     TABLE_OF_TASKS,
@@ -31,7 +32,7 @@ from skpref.exceptions import DataError, DataWarning
 from skpref.gp.capabilities import Capabilities
 from skpref.gp.pairwise.base import ComparisonClassifier
 from skpref.gp.pairwise.columns import PairColumns, refuse_two_weights
-from skpref.gp.pairwise.sharded import roles_of
+from skpref.gp.pairwise.sharded import may_show_several, roles_of
 from skpref.inference.choices import shares_of
 from skpref.likelihoods import Luce
 from skpref.metrics import pair_accuracy
@@ -59,6 +60,7 @@ TASKS = Capabilities(
     },
     "pass comparisons of two items",
 )
+_SEVERAL = "if a row shows several items, of which one was chosen, likelihood='luce' says so"
 _FEW_TASKS = 10  # tasks of which columns of items may share no id by chance
 
 
@@ -94,8 +96,7 @@ class TaskClassifier(ComparisonClassifier):
             shape: tuple[int, ...] = getattr(X, "shape", ())
             if not (reset and self._columns is None and len(shape) == 2 and shape[1] > len(self._sides)):
                 raise
-            more = "if a row shows several items, of which one was chosen, likelihood='luce' says so"
-            raise DataError(f"{error}; {more}") from error
+            raise DataError(f"{error}; {_SEVERAL}") from error
 
     def _config(self, *, offsets: bool, order: bool) -> PairConfig:
         config = super()._config(offsets=offsets, order=order and not self._has_tasks)
@@ -296,9 +297,14 @@ class TaskClassifier(ComparisonClassifier):
 
     def _brought(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Return the arguments of `fit`; tasks and grades of files or a cluster are brought into memory."""
-        if not is_elsewhere(X) or not self._needs_memory:
+        source = as_source(X, y, sample_weight) if is_elsewhere(X) else None
+        if source is None or not (self._needs_memory or may_show_several(self, source)):
             return X, y, sample_weight
-        return bring_rows(feature_columns(as_source(X, y, sample_weight))[0], "tasks, grades, groups and teams")
+        rows = feature_columns(source)[0]
+        if not self._needs_memory and rows.n_rows > MOST_STORED:
+            return X, y, sample_weight
+        brought = bring_rows(rows, "tasks, grades, groups and teams")
+        return brought if self._needs_memory or self._holds_tasks(*brought[:2]) else (X, y, sample_weight)
 
     @abstractmethod
     def _shard_options(self) -> ShardOptions:
@@ -310,7 +316,12 @@ class TaskClassifier(ComparisonClassifier):
 
     def _fit_source(self, source: Source) -> None:
         """Fit to comparisons that are not in memory."""
-        roles = roles_of(self, source)
+        try:
+            roles = roles_of(self, source)
+        except DataError as error:
+            if not may_show_several(self, source):
+                raise
+            raise DataError(f"{error}; {_SEVERAL}") from error
         names: list[str] | int = source.width
         if source.names is not None:
             names = source.names if self._columns is not None else [getattr(roles, side) for side in self._sides]
