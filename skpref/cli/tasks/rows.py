@@ -127,7 +127,7 @@ def _number_labels(sheet: Columns, values: AnyArray, options: Data, name: str | 
     try:
         labels, y = rating_levels(_whole(values), levels, values, values)
         if options.model.endswith("ordinal"):  # half stars are levels of users and items
-            ordered_levels(labels, labels, steps=options.model == "fm-ordinal", are_rows=False)
+            ordered_levels(labels, labels, are_rows=False)
     except DataError as error:
         raise sheet.fault(f"{error} (--levels)", None, name) from error
     except ValueError as error:  # of scikit-learn
