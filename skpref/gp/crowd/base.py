@@ -36,7 +36,8 @@ from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities, describe_unknown
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
-from skpref.gp.pairwise.tasks import TASKS, TaskClassifier
+from skpref.gp.pairwise.comparison import ComparisonClassifier
+from skpref.gp.pairwise.tasks import TASKS, encode_tasks
 from skpref.gp.pairwise.thresholds import TieThresholds, predict_answers
 from skpref.gp.posterior import check_blocks
 from skpref.inference.blocks import StackedBlock
@@ -80,7 +81,7 @@ _PART_WORTHS = Capabilities(
 )
 
 
-class CrowdBase(TaskClassifier):
+class CrowdBase(ComparisonClassifier):
     """The steps of a fit."""
 
     _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS | {
@@ -118,7 +119,8 @@ class CrowdBase(TaskClassifier):
         """Return a digest of all that two fits must share for the second to start from the first."""
         ids = users.seen_ids.tolist(), items.seen_ids.tolist()
         hierarchical = self._is_hierarchical(items.seen.size)
-        names = () if self._columns is None else (*self._columns.names, *map(str, self._columns.groups), self.time)
+        columns = self._columns
+        names = () if columns.is_empty else (*columns.names, *map(str, columns.groups), self.time)
         crowd = self._crowd_config()
         kinds = hierarchical, self._has_tasks, crowd.part_worths, getattr(crowd.pair.likelihood, "n_levels", 2)
         model = self.n_factors, self.consensus, self.item_effects, self.order_effect, kinds, names
@@ -147,7 +149,7 @@ class CrowdBase(TaskClassifier):
         for name, value in fitted.items():
             check_unchanged(name, getattr(self, name), value)
         self._refuse_other_covariates()
-        self._refuse_other_groups()
+        self._levels.refuse_others()
         for entities in (self._items, self._users):
             name = entities.parameter
             check_unchanged(
@@ -211,8 +213,9 @@ class CrowdBase(TaskClassifier):
             users = Entities.read(self.users, tasks.user, estimator=self, kind="user")
         self._set_groups(tasks.groups, known=bool(tables))
         user = users.vocabulary.encode(tasks.user, "X", noun="row", kind="user")
-        group = self._numbers_of_groups(tasks.groups)
-        new, answers = self._encode_tasks(items, tasks, y, sample_weight, user, users.vocabulary.size, group)
+        group, covariates = self._levels.groups_of(tasks.groups), self._covariates_of_tasks(tasks)
+        arguments = self._columns, items, tasks, y, sample_weight, user, users.vocabulary.size
+        new, answers = encode_tasks(*arguments, group=group, covariates=covariates)
         users, items = mark_seen(new, users, items)
         if tables:
             self._learn(users, items, append_comparisons(self._comparisons, new), self._start_beside(new, users))
@@ -316,7 +319,7 @@ class CrowdBase(TaskClassifier):
         check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons, _is_dated=bool)
         if not self._has_tasks:
             self._check_classes()
-            self._check_width()
+            self._columns.check_width(self)
         thresholds = getattr(self, "_thresholds", None)
         if thresholds is not None:
             check_types(self, _thresholds=TieThresholds)
@@ -383,7 +386,7 @@ class CrowdBase(TaskClassifier):
         places = posterior.places
         group, compared = self._comparisons.group, comparisons_of_seen(self._comparisons, self._users, self._items)
         sizes = places.n_levels.tolist()[: -1 if places.timeline is not None else None]
-        self._check_group_ids(sizes)
+        self._levels.check_groups(self, sizes)
         require((group is None) == (not sizes), self, "_comparisons", "disagree on groups")
         timed = places.timeline is None or (compared.time is not None and self.time is not None)
         require(timed, self, "_comparisons", "must have times, as the posterior has")

@@ -64,7 +64,7 @@ class ShardedCrowd(CrowdMarket):
         comparisons = answers.renumbered(items.seen, items.vocabulary.size)  # by the vocabularies, as in memory
         of_users = {"user": users.seen[np.asarray(answers.user)], "n_users": users.vocabulary.size}
         comparisons = replace(comparisons, **of_users)
-        if self._columns is not None and comparisons.covariates is not None:
+        if comparisons.covariates is not None:
             self._columns.check_sizes(comparisons.covariates)
             self._columns.check_varying(comparisons)
         self._name_groups(kinds)

@@ -37,6 +37,7 @@ from skpref.gp.pairwise.base import (
 )
 from skpref.gp.pairwise.columns import refuse_two_weights, warn_never_left, warn_of_sides, warn_unlabelled
 from skpref.gp.pairwise.fit import PairConfig, PairData
+from skpref.gp.pairwise.levels import units_of_context
 from skpref.gp.pairwise.moving import MovingClassifier
 from skpref.gp.pairwise.over_time import DYNAMICS
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
@@ -362,7 +363,7 @@ class GPPLClassifier(MovingClassifier):
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, *self._item_columns(rows), estimator=self, kind="item")
             self._set_groups(rows.groups)
-            self._set_context(rows, sample_weight)
+            self._numbers = units_of_context(self._columns.roles.context, rows, sample_weight)
             comparisons = self._encode(items, rows, self._grades(y, reset=True), sample_weight)
             self.classes_ = self.classes_ if self._has_grades else classes_of(y)
             warn_unlabelled(X, y, (self.left, self.right))
@@ -440,8 +441,7 @@ class GPPLClassifier(MovingClassifier):
 
     def _fit_comparisons(self, items: Entities, comparisons: Comparisons, *, is_dated: bool) -> None:
         """Fit to comparisons by rows of the vocabulary."""
-        if self._columns is not None:
-            self._columns.check_varying(comparisons)
+        self._columns.check_varying(comparisons)
         data, config, kept = self._prepare(items, comparisons)
         self._set_attributes(self._infer_utilities(data, config, is_dated=is_dated))
         self._keep(kept)
@@ -488,7 +488,7 @@ class GPPLClassifier(MovingClassifier):
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
         if not self._has_tasks:
             self._check_classes()
-            self._check_width()
+            self._columns.check_width(self)
         self._check_effects(self._comparisons)
         self._check_moving()
         sound = not posterior.has_offsets or posterior.n_seen == items.seen.size
@@ -511,7 +511,7 @@ class GPPLClassifier(MovingClassifier):
         covariates = rows.covariates if order else None
         if rows.time is None:
             return self.posterior_.pairs(items, left, right, covariates=covariates, order=order)
-        levels = self._levels_in(rows)
+        levels = self._levels.of_rows(rows)
         return self.moving_posterior_.pairs(items, left, right, rows.time, covariates, levels, order=order)
 
     def latent_covariance(self, X: IdRows) -> Array:
@@ -531,7 +531,7 @@ class GPPLClassifier(MovingClassifier):
         rows, items, left, right = self._pairs(X, tell_new_apart=True)
         posterior = self.posterior_
         if rows.time is not None:
-            levels = self._levels_in(rows)
+            levels = self._levels.of_rows(rows)
             moments = np.column_stack([rows.time] + ([] if levels is None else [levels]))
             if (moments != moments[0]).any():
                 raise DataError(
@@ -685,7 +685,7 @@ class GPPLClassifier(MovingClassifier):
         elif at is not None and items is None:
             items = self.item_ids_[self._begun(at)]
         ids, chosen = self._select(items)
-        of_groups = self._select_groups(self._kept_comparisons("rank"), groups) if groups else self._comparisons
+        of_groups = self._levels.select(self._kept_comparisons("rank"), groups) if groups else self._comparisons
         counts = np.append(of_groups.counts(), 0.0)[chosen.position]
         ranking = rank_items(
             posterior, ids, chosen, credibility, n_samples, as_generator(random_state), whole_numbers(counts)

@@ -24,12 +24,14 @@ from skpref.exceptions import DataError
 from skpref.gp.capabilities import Capabilities, check_unchanged
 from skpref.gp.entities import Entities, describe_unknown, holds_features, players_of
 from skpref.gp.pairwise.base import as_likelihood, connected_components, draw_utilities
+from skpref.gp.pairwise.comparison import ComparisonClassifier
 from skpref.gp.pairwise.fit import PairData
+from skpref.gp.pairwise.levels import units_of_context
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
 from skpref.gp.pairwise.ranking import WinMatrix, predicted_wins, win_matrix
 from skpref.gp.pairwise.sharded import bring_all, is_dated, join, merge_if_few, numbered
-from skpref.gp.pairwise.tasks import TASKS, TaskClassifier
+from skpref.gp.pairwise.tasks import TASKS, encode_tasks
 from skpref.gp.pairwise.thresholds import predict_answers
 from skpref.likelihoods.ties import share_of_left
 
@@ -68,7 +70,7 @@ _MOVING = Capabilities(
 _STILL = Capabilities("models without time", {"dynamics": ("auto",)}, "name the column of times by time=")
 
 
-class MovingClassifier(TaskClassifier):
+class MovingClassifier(ComparisonClassifier):
     """Fits and predictions of utilities at any time, in groups, and of teams; without a column of times nothing moves.
 
     Models of groups or teams are those over time in which nothing moves, if there is no column of times.
@@ -95,21 +97,11 @@ class MovingClassifier(TaskClassifier):
     @property
     def _stands_still(self) -> bool:
         """Whether the model is one over time without a column of times."""
-        return self.time is None and (self._has_teams or self._has_levels)
-
-    @property
-    def _widths(self) -> tuple[int, ...]:
-        """Numbers of each kind of context."""
-        return () if self._columns is None else self._columns.widths
-
-    @property
-    def _has_levels(self) -> bool:
-        """Whether items differ in groups or by context."""
-        return bool(self._group_columns or self._widths)
+        return self.time is None and (self._has_teams or self._columns.has_levels)
 
     @property
     def _needs_memory(self) -> bool:
-        return super()._needs_memory or self._has_teams or self._has_levels
+        return super()._needs_memory or self._has_teams or self._columns.has_levels
 
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
         rows = super()._read(X, reset=reset, weighted=weighted)
@@ -141,7 +133,7 @@ class MovingClassifier(TaskClassifier):
             self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
             dated = is_dated(self.time, summaries)
             comparisons = bring_all(shards, rows, number, items)
-            if self._columns is not None and comparisons.covariates is not None:
+            if comparisons.covariates is not None:
                 self._columns.check_sizes(comparisons.covariates)
             self._fit_comparisons(items, comparisons, is_dated=dated)
             return
@@ -177,10 +169,11 @@ class MovingClassifier(TaskClassifier):
             items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
         self._set_groups(tasks.groups, known=old is not None)
         if old is None:
-            self._set_context(tasks, sample_weight)
-        pooled, group = np.zeros(tasks.present.shape[0], dtype=np.int64), self._numbers_of_groups(tasks.groups)
-        more = group, self._context_of(tasks)
-        comparisons, answers = self._encode_tasks(items, tasks, y, sample_weight, pooled, 1, *more)
+            self._numbers = units_of_context(self._columns.roles.context, tasks, sample_weight)
+        arguments = self._columns, items, tasks, y, sample_weight, np.zeros(len(tasks.present), dtype=np.int64), 1
+        group, context = self._levels.groups_of(tasks.groups), self._levels.context_of(tasks)
+        covariates = self._covariates_of_tasks(tasks)
+        comparisons, answers = encode_tasks(*arguments, group=group, context=context, covariates=covariates)
         comparisons = replace(comparisons, user=None, n_users=0)
         if old is None:
             self._form = answers.form
@@ -196,7 +189,7 @@ class MovingClassifier(TaskClassifier):
         self._refuse_other_times(tasks)
         if tasks.time is None:
             return self.posterior_.pairs(*pairs, covariates=covariates)
-        levels = self._levels_in(tasks)
+        levels = self._levels.of_rows(tasks)
         at = tasks.time[task], None if levels is None else levels[task]
         return self.moving_posterior_.pairs(*pairs, at[0], covariates, at[1], order=True)
 
@@ -214,12 +207,12 @@ class MovingClassifier(TaskClassifier):
             warn_constant(data.X)
         earlier = self._earlier() if resume else None
         dynamics = "constant" if self._stands_still else self.dynamics
-        movement = Movement(dynamics, self.optimizer is not None, self.kernel, is_dated, earlier, self._widths)
+        movement = Movement(dynamics, self.optimizer is not None, self.kernel, is_dated, earlier, self._columns.widths)
         found = fit_over_time(data, config, movement, as_generator(self.random_state))
         fit, self.moving_posterior_, self.dynamics_ = found
         groups = self.moving_posterior_.items.groups
         variances = np.zeros(0) if groups is None else groups.variances
-        self.group_scales_, self.context_scales_ = np.split(variances, [len(self._group_columns)])
+        self.group_scales_, self.context_scales_ = np.split(variances, [len(self._columns.groups)])
         return fit
 
     def _forget_times(self) -> None:
@@ -233,7 +226,7 @@ class MovingClassifier(TaskClassifier):
         """Return the fit whose dynamics stay; None where all its comparisons had one time, which says nothing."""
         moving, dynamics = self.moving_posterior_, self.dynamics_
         held, likelihood = moving.items.groups, self.likelihood_
-        check_unchanged("context", [*self._widths], [] if held is None else held.widths.tolist())
+        check_unchanged("context", [*self._columns.widths], [] if held is None else held.widths.tolist())
         check_unchanged("team", self.team, "mean" if moving.team_mean else "sum")
         if self.likelihood != "auto":
             check_unchanged("likelihood", type(as_likelihood(self.likelihood)), type(likelihood))
@@ -362,7 +355,7 @@ class MovingClassifier(TaskClassifier):
         held = getattr(self._comparisons, "context", None)
         same = (0 if held is None else held.shape[1]) == len(self._numbers)
         require(same, self, "_comparisons", "must have the context of the posterior")
-        self._check_group_ids(sizes.tolist())
+        self._levels.check_groups(self, sizes.tolist())
         numbers = getattr(self._comparisons, "group", None)
         require((numbers is None) == (not sizes.size), self, "_comparisons", "must have the groups of the posterior")
         if numbers is not None:
@@ -418,7 +411,7 @@ class MovingClassifier(TaskClassifier):
 
     def _level(self, groups: Mapping[Any, Hashable] | None, context: Mapping[Any, float] | None = None) -> Array:
         """Return the groups and the numbers of context that a caller named, shape (n_kinds + n_numbers,)."""
-        return np.array([*self._named_levels(groups), *self._named_numbers(context)], dtype=np.float64)
+        return np.array([*self._levels.named_groups(groups), *self._levels.named_numbers(context)], dtype=np.float64)
 
     def _posterior_at(
         self, at: Any, groups: Mapping[Any, Hashable] | None = None, context: Mapping[Any, float] | None = None
@@ -489,7 +482,7 @@ class MovingClassifier(TaskClassifier):
         if self.tie_thresholds_ is None:
             return super()._answers(X)
         rows = self._read(X, reset=False, weighted=False)
-        return self._answers_in(self._moments(X), self._levels_in(rows))
+        return self._answers_in(self._moments(X), self._levels.of_rows(rows))
 
     def _left_probability(self, X: Any) -> Array:
         return super()._left_probability(X) if self.tie_thresholds_ is None else share_of_left(self._answers(X))
@@ -609,7 +602,7 @@ class MovingClassifier(TaskClassifier):
             mean = posterior.utility(self._items.rows(self._items.seen))[0]
             items = self.item_ids_[np.argsort(-mean, kind="stable")]
         ids, chosen = self._select(items)
-        comparisons = self._select_groups(self._kept_comparisons("win_matrix"), groups)
+        comparisons = self._levels.select(self._kept_comparisons("win_matrix"), groups)
         comparisons = comparisons.decided().single_pairs()
         likelihood = self.likelihood_
         if groups:

@@ -144,8 +144,7 @@ def roles_of(estimator: Any, source: Source) -> Roles:
     sides = estimator._sides  # noqa: SLF001 - the columns of ids of comparisons
     refuse_two_weights(estimator.weight, True if source.are_apart[1] else source.weight)
     columns = estimator._columns  # noqa: SLF001
-    terms, groups = ((), ()) if columns is None else (columns.roles.covariates, columns.groups)
-    time = None if columns is None else columns.roles.time
+    terms, groups, time = columns.roles.covariates, columns.groups, columns.roles.time
     if source.names is None:
         if terms or groups or time is not None:
             raise DataError(
@@ -167,7 +166,7 @@ def roles_of(estimator: Any, source: Source) -> Roles:
     for parameter, listed in (("covariates", terms), ("groups", groups)):
         for name in chain.from_iterable(term if isinstance(term, tuple) else (term,) for term in listed):
             check_names(source.names, {parameter: name})
-    if columns is not None:
+    if not columns.is_empty:
         columns.check_distinct(ids, terms, groups, weight, time)
     return Roles(**ids, winner=y, weight=weight, covariates=terms, groups=groups, time=time)
 
