@@ -28,8 +28,8 @@ from skpref.gp.crowd.base import (
     nearest_entities,
     refuse_unknown_users,
 )
+from skpref.gp.crowd.market import CrowdMarket
 from skpref.gp.crowd.personal import PersonalPosterior
-from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities, Items
 from skpref.gp.pairwise.base import CLASSIFIER_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, warn_never_left, warn_unlabelled
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from skpref.settings import LBFGS, Checkpoint, Fixed, Gamma, Inducing
 
 
-class CrowdGPPL(ShardedCrowd):
+class CrowdGPPL(CrowdMarket):
     """Preferences of many people from their comparisons: a consensus, personal utilities, and reliabilities.
 
     Rows of X are comparisons: (user id, left id, right id), or rows of a table with columns of these. The utility of

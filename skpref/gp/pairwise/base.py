@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skpref._callbacks import CallbackMixin
 from skpref._checks import check_types, require
 from skpref._estimator import (
     check_memory,
@@ -53,7 +51,6 @@ from skpref.settings import (
     SVI,
     Fixed,
     Gamma,
-    HasSettings,
     Inducing,
     Settings,
     checkpoint_of,
@@ -65,8 +62,6 @@ from skpref.settings import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from skpref._typing import Array, Features, IntArray
     from skpref.data import Comparisons, IdColumn
     from skpref.gp.entities import Items
@@ -122,96 +117,104 @@ DEFAULT_SETTINGS: dict[str, Settings] = {
 }
 
 
-class PairwiseGP(CallbackMixin, HasSettings, ABC):
-    """From merged comparisons of the seen items to fitted attributes."""
+def config_of(estimator: Any, *, offsets: bool, order: bool, batch_size: int = 1000) -> PairConfig:
+    """Return the parameters of an estimator as a fit needs them, with the default size of mini-batches."""
+    n_inducing, inducing = inducing_of(estimator.inducing, _N_INDUCING)
+    return PairConfig(
+        likelihood=as_likelihood(estimator.likelihood),
+        inference=inference_name(estimator.inference),
+        n_inducing=n_inducing,
+        inducing=inducing,
+        schedule=schedule_of(estimator, batch_size, iteration_callback(estimator), checkpoint_of(estimator)),
+        scale=scale_of(estimator._setting("scale_prior")),  # noqa: SLF001 - of this package
+        offsets=offsets,
+        order=order,
+        learn_length_scales=estimator.optimizer is not None and not isinstance(estimator.kernel, Kernel),
+        team_mean=getattr(estimator, "team", "sum") == "mean",
+        n_restarts=n_restarts_of(estimator.optimizer),
+    )
 
-    _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS
-    _batch_size: ClassVar[int] = 1000  # of SVI
 
-    items: Any
-    posterior_: Any
-    classes_: NDArray[Any]
-    _warm_key: str
+def infer(
+    estimator: Any, data: PairData, config: PairConfig, ids: IdColumn | None = None, *, resume: bool = False
+) -> PairFit:
+    """Fit, or with `resume` only update the posterior of the earlier fit: kernel and inducing points stay."""
+    check_features(estimator, data.X)
+    start, key = warm_start(estimator, data, config, ids), _digest(estimator, data, config, ids)
+    if resume:
+        start = _earlier(estimator)
+        config = replace(config, learn_length_scales=False, n_restarts=None)
+    vars(estimator)["_warm_key"] = key
+    return fit_pairs(data, estimator.kernel, config, as_generator(estimator.random_state), start)
 
-    def _config(self, *, offsets: bool, order: bool) -> PairConfig:
-        n_inducing, inducing = inducing_of(self.inducing, _N_INDUCING)
-        return PairConfig(
-            likelihood=as_likelihood(self.likelihood),
-            inference=inference_name(self.inference),
-            n_inducing=n_inducing,
-            inducing=inducing,
-            schedule=schedule_of(self, self._batch_size, iteration_callback(self), checkpoint_of(self)),
-            scale=scale_of(self._setting("scale_prior")),
-            offsets=offsets,
-            order=order,
-            learn_length_scales=self.optimizer is not None and not isinstance(self.kernel, Kernel),
-            team_mean=getattr(self, "team", "sum") == "mean",
-            n_restarts=n_restarts_of(self.optimizer),
-        )
 
-    def _infer(
-        self, data: PairData, config: PairConfig, ids: IdColumn | None = None, *, resume: bool = False
-    ) -> PairFit:
-        """Fit, or with `resume` only update the posterior of the earlier fit: kernel and inducing points stay."""
-        if data.X is not None:
-            check_memory(data.X.shape[0], self._max_inducing(data.X))
-            warn_constant(data.X)
-        start = self._start(data, config, ids)
-        self._warm_key = self._digest(data, config, ids)
-        if resume:
-            start = WarmStart(self._state, self.kernel_, self.inducing_points_)
-            config = replace(config, learn_length_scales=False, n_restarts=None)
-        return fit_pairs(data, self.kernel, config, as_generator(self.random_state), start)
+def check_features(estimator: Any, X: Features) -> None:
+    """Refuse features of items whose fit leaves memory, and warn of constant ones."""
+    if X is not None:
+        check_memory(X.shape[0], max_inducing(estimator, X))
+        warn_constant(X)
 
-    def _start(self, data: PairData, config: PairConfig, ids: IdColumn | None = None) -> WarmStart | None:
-        """Return the earlier fit if this one is to start from it."""
-        if not self.warm_start or getattr(self, "_warm_key", None) != self._digest(data, config, ids):
-            return None
-        return WarmStart(self._state, self.kernel_, self.inducing_points_)
 
-    def _digest(self, data: PairData, config: PairConfig, ids: IdColumn | None) -> str:
-        """Return a digest of all that two fits must share for the second to start from the first."""
-        search = config.learn_length_scales, config.n_restarts
-        model = kernel_parameters(self.kernel), config.n_inducing, config.offsets, config.order, search
-        points = None if isinstance(config.inducing, str) else config.inducing
-        return digest(model, data.X, points, ids)
+def warm_start(estimator: Any, data: PairData, config: PairConfig, ids: IdColumn | None = None) -> WarmStart | None:
+    """Return the earlier fit if this one is to start from it."""
+    key = vars(estimator).get("_warm_key") if estimator.warm_start else None
+    return _earlier(estimator) if key is not None and key == _digest(estimator, data, config, ids) else None
 
-    def _max_inducing(self, X: Features) -> int:
-        n, points = inducing_of(self.inducing, _N_INDUCING)
-        if isinstance(points, str):
-            return min(n, X.shape[0])
-        # A number is refused where the points are read.
-        return int((*points.shape, 1)[0]) if hasattr(points, "shape") else len(points)  # type: ignore[arg-type]
 
-    def _set_attributes(self, fit: PairFit) -> None:
-        self.posterior_ = fit.posterior
-        self._state = fit.state
-        self.likelihood_ = fit.likelihood
-        self.kernel_ = fit.kernel
-        basis = fit.posterior.basis
-        self.inducing_points_ = None if basis is None else basis.points
-        self.scale_ = fit.posterior.scales["f" if basis is not None else "offset"]
-        self._set_trace(fit)
+def _earlier(estimator: Any) -> WarmStart:
+    return WarmStart(vars(estimator)["_state"], estimator.kernel_, estimator.inducing_points_)
 
-    def _check_fitted(self) -> None:
-        """Raise DataError unless the fitted attributes fit together."""
-        check_types(self, posterior_=PairPosterior, _state=State, likelihood_=Likelihood)
-        posterior, basis = self.posterior_, self.posterior_.basis
-        offsets = 0 if posterior.offset_variance is None else posterior.n_seen
-        check_blocks(self, self._state, {"f": posterior.mean.size, "offsets": offsets})
-        check_scales(self, "_state", self._state.scales, posterior.scales)
-        if basis is not None:
-            check_kernel(self, "kernel_", self.kernel_, basis.points.shape[1])
-            same = getattr(self.inducing_points_, "shape", None) == basis.points.shape
-            require(same, self, "inducing_points_", f"must have shape {basis.points.shape}")
 
-    def _set_trace(self, fit: Any) -> None:
-        self.lower_bound_ = fit.bound
-        self.lower_bounds_ = list(fit.bounds)
-        self.n_iter_ = len(fit.bounds)
-        self.converged_ = fit.converged
-        if not fit.converged:
-            warn_not_converged(self, self.n_iter_)
+def _digest(estimator: Any, data: PairData, config: PairConfig, ids: IdColumn | None) -> str:
+    """Return a digest of all that two fits must share for the second to start from the first."""
+    search = config.learn_length_scales, config.n_restarts
+    model = kernel_parameters(estimator.kernel), config.n_inducing, config.offsets, config.order, search
+    points = None if isinstance(config.inducing, str) else config.inducing
+    return digest(model, data.X, points, ids)
+
+
+def max_inducing(estimator: Any, X: Features) -> int:
+    """Return the largest number of inducing points of a fit."""
+    n, points = inducing_of(estimator.inducing, _N_INDUCING)
+    if isinstance(points, str):
+        return min(n, X.shape[0])
+    # A number is refused where the points are read.
+    return int((*points.shape, 1)[0]) if hasattr(points, "shape") else len(points)  # type: ignore[arg-type]
+
+
+def set_attributes(estimator: Any, fit: PairFit) -> None:
+    """Set the fitted attributes of an estimator."""
+    basis = fit.posterior.basis
+    estimator.posterior_ = fit.posterior
+    vars(estimator)["_state"] = fit.state
+    estimator.likelihood_ = fit.likelihood
+    estimator.kernel_ = fit.kernel
+    estimator.inducing_points_ = None if basis is None else basis.points
+    estimator.scale_ = fit.posterior.scales["f" if basis is not None else "offset"]
+    set_trace(estimator, fit)
+
+
+def set_trace(estimator: Any, fit: Any) -> None:
+    """Set the bounds and the number of passes of a fit, and warn if it did not converge."""
+    estimator.lower_bound_ = fit.bound
+    estimator.lower_bounds_ = list(fit.bounds)
+    estimator.n_iter_ = len(fit.bounds)
+    estimator.converged_ = fit.converged
+    if not fit.converged:
+        warn_not_converged(estimator, estimator.n_iter_)
+
+
+def check_attributes(estimator: Any) -> None:
+    """Raise DataError unless the attributes that `set_attributes` sets fit together."""
+    check_types(estimator, posterior_=PairPosterior, _state=State, likelihood_=Likelihood)
+    posterior, basis, state = estimator.posterior_, estimator.posterior_.basis, vars(estimator)["_state"]
+    offsets = 0 if posterior.offset_variance is None else posterior.n_seen
+    check_blocks(estimator, state, {"f": posterior.mean.size, "offsets": offsets})
+    check_scales(estimator, "_state", state.scales, posterior.scales)
+    if basis is not None:
+        check_kernel(estimator, "kernel_", estimator.kernel_, basis.points.shape[1])
+        same = getattr(estimator.inducing_points_, "shape", None) == basis.points.shape
+        require(same, estimator, "inducing_points_", f"must have shape {basis.points.shape}")
 
 
 def as_likelihood(likelihood: str | Likelihood) -> Likelihood:

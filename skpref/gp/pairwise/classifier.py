@@ -31,8 +31,10 @@ from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
     CLASSIFIER_CONSTRAINTS,
+    check_attributes,
     connected_components,
     probability_positive,
+    set_attributes,
     utility_moments,
 )
 from skpref.gp.pairwise.columns import refuse_two_weights, warn_never_left, warn_of_sides, warn_unlabelled
@@ -435,7 +437,7 @@ class GPPLClassifier(MovingClassifier):
             new = self._encode(all_items, rows, self._grades(y), sample_weight)
             old = replace(old, n_items=new.n_items)
             data, config, kept = self._prepare(all_items, append_comparisons(old, new))
-            self._set_attributes(self._infer_utilities(data, config, is_dated=rows.is_dated, resume=True))
+            set_attributes(self, self._infer_utilities(data, config, is_dated=rows.is_dated, resume=True))
             self._keep(kept)
         return self
 
@@ -443,7 +445,7 @@ class GPPLClassifier(MovingClassifier):
         """Fit to comparisons by rows of the vocabulary."""
         self._columns.check_varying(comparisons)
         data, config, kept = self._prepare(items, comparisons)
-        self._set_attributes(self._infer_utilities(data, config, is_dated=is_dated))
+        set_attributes(self, self._infer_utilities(data, config, is_dated=is_dated))
         self._keep(kept)
 
     def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
@@ -479,7 +481,7 @@ class GPPLClassifier(MovingClassifier):
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
-        super()._check_fitted()
+        check_attributes(self)
         check_types(self, _items=Entities, _comparisons=Comparisons | ComparisonCounts)
         posterior, items = self.posterior_, self._items
         require(self._comparisons.n_items == items.seen.size, self, "_comparisons", "must be of the compared items")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from sklearn.utils.validation import validate_data as validate_names
 
+from skpref._callbacks import CallbackMixin
 from skpref._checks import require
 from skpref._sources import accept_collections, as_source, bring_rows, feature_columns, is_elsewhere, set_features
 from skpref.data.comparisons import from_labels
@@ -31,7 +32,7 @@ from skpref.data.tasks import are_tasks
 from skpref.exceptions import DataError
 from skpref.gp.capabilities import check_unchanged
 from skpref.gp.entities import Entities
-from skpref.gp.pairwise.base import PairwiseGP, as_likelihood
+from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, config_of
 from skpref.gp.pairwise.columns import PairColumns
 from skpref.gp.pairwise.effects import describe_effects
 from skpref.gp.pairwise.levels import GroupLevels
@@ -40,6 +41,7 @@ from skpref.gp.pairwise.tasks import add_positions, best_places, chosen_items, p
 from skpref.likelihoods import Luce, PairwiseMargin, PairwiseProbitTies, PairwiseTies
 from skpref.likelihoods.ties import sum_of_sides
 from skpref.metrics import pair_accuracy
+from skpref.settings import HasSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,18 +60,26 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.fit import PairConfig
     from skpref.gp.pairwise.posterior import PairPosterior
     from skpref.inference.shards import Shards
+    from skpref.likelihoods import Likelihood
+    from skpref.settings import Settings
 
 _THREE = 3  # levels of answers with ties, which are no grades
 
 
-class ComparisonClassifier(ClassifierMixin, PairwiseGP):
+class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
     """Predictions of a model whose rows of X are comparisons, once the moments of their projections are known.
 
     After a fit to tasks, rows show several items: the functions of `tasks.py` then stand in the place of likelihoods.
     """
 
+    _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS
+    _batch_size: ClassVar[int] = 1000  # of SVI
     _sides: ClassVar[tuple[str, ...]] = ("left", "right")  # the columns of ids, in the order of X without names
     _takes_collections: ClassVar[bool] = True
+    items: Any
+    posterior_: Any
+    likelihood_: Likelihood
+    classes_: NDArray[Any]
     _items: Entities
     _form: str | None  # how answers name what was chosen; None where rows are comparisons
     _groups: dict[Any, Entities]  # by the column of each kind
@@ -165,7 +175,8 @@ class ComparisonClassifier(ClassifierMixin, PairwiseGP):
         return labels
 
     def _config(self, *, offsets: bool, order: bool) -> PairConfig:
-        config = super()._config(offsets=offsets, order=order and not self._has_tasks)
+        order = order and not self._has_tasks
+        config = config_of(self, offsets=offsets, order=order, batch_size=self._batch_size)
         if self._has_tasks:
             return replace(config, likelihood=Luce())
         if not (self._has_grades and isinstance(self.likelihood, str)):

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._checks import check_arrays, check_types, require
-from skpref._estimator import check_credibility, check_memory, unchanged_on_failure, warn_constant
+from skpref._estimator import check_credibility, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref._warn import warn
 from skpref.data import Comparisons
@@ -23,7 +23,14 @@ from skpref.data.times import as_duration, as_grid, as_time, as_times, refuse_ot
 from skpref.exceptions import DataError
 from skpref.gp.capabilities import Capabilities, check_unchanged
 from skpref.gp.entities import Entities, describe_unknown, holds_features, players_of
-from skpref.gp.pairwise.base import as_likelihood, connected_components, draw_utilities
+from skpref.gp.pairwise.base import (
+    as_likelihood,
+    check_features,
+    connected_components,
+    draw_utilities,
+    infer,
+    set_attributes,
+)
 from skpref.gp.pairwise.comparison import ComparisonClassifier
 from skpref.gp.pairwise.fit import PairData
 from skpref.gp.pairwise.levels import units_of_context
@@ -145,7 +152,7 @@ class MovingClassifier(ComparisonClassifier):
         config = self._config(offsets=self._has_offsets(), order=self.order_effect)
         here = merge_if_few(joined, keep_order=self.order_effect)
         data = PairData(items.seen_features, here, joined)
-        self._set_attributes(self._infer(data, config, self.item_ids_))
+        set_attributes(self, infer(self, data, config, self.item_ids_))
         self._keep(ComparisonCounts(joined.weight_of_item))
 
     def _kept_comparisons(self, method: str) -> Comparisons:
@@ -180,7 +187,7 @@ class MovingClassifier(ComparisonClassifier):
         else:
             comparisons = append_comparisons(old, comparisons)
         data, config, kept = self._prepare(items, comparisons)
-        self._set_attributes(self._infer_utilities(data, config, is_dated=tasks.is_dated, resume=old is not None))
+        set_attributes(self, self._infer_utilities(data, config, is_dated=tasks.is_dated, resume=old is not None))
         self._keep(kept)
 
     def _task_moments(
@@ -198,13 +205,11 @@ class MovingClassifier(ComparisonClassifier):
         if self.time is None:
             _STILL.check(vars(self))
         if data.comparisons.time is None:
-            fit = self._infer(data, config, self.item_ids_, resume=resume)
+            fit = infer(self, data, config, self.item_ids_, resume=resume)
             self._forget_times()
             return fit
         _MOVING.check(vars(self))
-        if data.X is not None:
-            check_memory(data.X.shape[0], self._max_inducing(data.X))
-            warn_constant(data.X)
+        check_features(self, data.X)
         earlier = self._earlier() if resume else None
         dynamics = "constant" if self._stands_still else self.dynamics
         movement = Movement(dynamics, self.optimizer is not None, self.kernel, is_dated, earlier, self._columns.widths)
