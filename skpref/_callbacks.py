@@ -102,8 +102,7 @@ class _OwnSupport:
 class CallbackMixin(CallbackSupportMixin or _OwnSupport):  # type: ignore[misc]  # scikit-learn 1.9, 1.8
     """Base class of estimators: callbacks, and the link to the documentation."""
 
-    def _get_doc_link(self) -> str:
-        return doc_link(type(self))
+    _get_doc_link = doc_link
 
 
 def set_everywhere(callbacks: list[Any] | None) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib import metadata
 
 
-def doc_link(estimator: type) -> str:
+def doc_link(estimator: object) -> str:
     """Return the address of the page of an estimator; nothing for classes of other packages, or without an address."""
-    package, _, path = estimator.__module__.partition(".")
+    package, _, path = type(estimator).__module__.partition(".")
     root = _address() if package == "skpref" else ""
     if not root:
         return ""
-    name, folder = estimator.__name__, path.partition(".")[0]
+    name, folder = type(estimator).__name__, path.partition(".")[0]
     page = f"api/search.html#skpref.search.{name}" if folder == "search" else f"generated/skpref.{name}.html"
     return f"{root}/{page}"
 

@@ -187,6 +187,7 @@ class OptunaSearch(BaseSearchCV):
     del _parameter_constraints["pre_dispatch"]
 
     n_splits_: int
+    _get_doc_link = doc_link
 
     def __init__(
         self,
@@ -270,9 +271,6 @@ class OptunaSearch(BaseSearchCV):
             raise
         finally:
             del self._gathered
-
-    def _get_doc_link(self) -> str:
-        return doc_link(type(self))
 
     def _keep_trials(self) -> None:
         """Keep the trials of an interrupted search, and nothing of an earlier one."""

@@ -38,26 +38,6 @@ def join_users(
 
     `numbers` are of the items, the users and the groups of each place that was read.
     """
-    parts = _parts_of_shards(shards, rows, numbers, bounds, n_items)
-    of_shards, kept = shards.keep(partial(_joined, keep_order=keep_order), *parts)
-    sizes = np.array([part.n_pairs for part in of_shards], dtype=np.int64)
-    answers = concatenated([replace(part, n_users=int(bounds[-1])) for part in of_shards])
-    return replace(answers, user=np.asarray(answers.user) + np.repeat(bounds[:-1], sizes)), kept, sizes
-
-
-def hierarchies_of(shards: Shards, kept: Any, places: Places, scale: Array, *, laplace: bool) -> Any:
-    """Return handles on the hierarchy of each shard of users."""
-    return shards.keep(partial(_hierarchy_of, laplace=laplace), kept, shared=(places, scale))[1]
-
-
-def _parts_of_shards(
-    shards: Shards,
-    rows: list[Any],
-    numbers: tuple[list[IntArray], list[IntArray], list[Any]],
-    bounds: IntArray,
-    n_items: int,
-) -> list[list[Any]]:
-    """Return for each place that was read handles on its comparisons for each shard of users; None without any."""
     items, users, levels = numbers
     targets = [np.unique(np.searchsorted(bounds, u[u >= 0], side="right") - 1) for u in users]
     sizes = [of_place.size for of_place in targets]
@@ -67,7 +47,15 @@ def _parts_of_shards(
     for column, of_place, shard_numbers in zip(columns, parts, targets, strict=True):
         for number, part in zip(shard_numbers.tolist(), of_place, strict=True):
             column[number] = part
-    return columns
+    of_shards, kept = shards.keep(partial(_joined, keep_order=keep_order), *columns)
+    n_pairs = np.array([part.n_pairs for part in of_shards], dtype=np.int64)
+    answers = concatenated([replace(part, n_users=int(bounds[-1])) for part in of_shards])
+    return replace(answers, user=np.asarray(answers.user) + np.repeat(bounds[:-1], n_pairs)), kept, n_pairs
+
+
+def hierarchies_of(shards: Shards, kept: Any, places: Places, scale: Array, *, laplace: bool) -> Any:
+    """Return handles on the hierarchy of each shard of users."""
+    return shards.keep(partial(_hierarchy_of, laplace=laplace), kept, shared=(places, scale))[1]
 
 
 def number_users(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[Entities, list[IntArray], IntArray]:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import IdRows, MatrixLike, RandomState, Stored
     from skpref.data.shards import ShardSummary
+    from skpref.data.tasks import Tasks
     from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.fit import PairFit
     from skpref.inference.shards import Shards
@@ -368,12 +369,12 @@ class GPPLClassifier(PairPredictions):
                 return self
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, *self._item_columns(rows), estimator=self, kind="item")
-            self._set_groups(rows.groups)
-            self._numbers = units_of_context(self._columns.roles.context, rows, sample_weight)
+            self._set_levels(rows, sample_weight)
             comparisons = self._encode(items, rows, self._grades(y, reset=True), sample_weight)
             self.classes_ = self.classes_ if self._has_grades else classes_of(y)
             warn_unlabelled(X, y, (self.left, self.right))
-            self._fit_comparisons(items, comparisons, is_dated=rows.is_dated)
+            self._columns.check_varying(comparisons)
+            self._learn(items, comparisons, is_dated=rows.is_dated)
             if not self.order_effect:
                 warn_never_left(comparisons, self.classes_)
                 warn_of_sides(comparisons, self._expected(comparisons))
@@ -440,9 +441,7 @@ class GPPLClassifier(PairPredictions):
             self._set_groups(rows.groups, known=True)
             new = self._encode(all_items, rows, self._grades(y), sample_weight)
             old = replace(old, n_items=new.n_items)
-            data, config, kept = self._prepare(all_items, append_comparisons(old, new))
-            set_attributes(self, self._infer_utilities(data, config, is_dated=rows.is_dated, resume=True))
-            self._keep(kept)
+            self._learn(all_items, append_comparisons(old, new), is_dated=rows.is_dated, resume=True)
         return self
 
     def update(
@@ -519,12 +518,13 @@ class GPPLClassifier(PairPredictions):
             self._keep(together)
         return self
 
-    def _fit_comparisons(self, items: Entities, comparisons: Comparisons, *, is_dated: bool) -> None:
-        """Fit to comparisons by rows of the vocabulary."""
-        self._columns.check_varying(comparisons)
-        data, config, kept = self._prepare(items, comparisons)
-        set_attributes(self, self._infer_utilities(data, config, is_dated=is_dated))
-        self._keep(kept)
+    def _set_levels(self, rows: PairRows | Tasks, sample_weight: Any) -> None:
+        """Store the groups of rows, and the units of numbers of context."""
+        self._set_groups(rows.groups)
+        self._numbers = {}
+        if rows.context is not None:
+            weight = sample_weight if rows.weight is None else rows.weight
+            self._numbers = units_of_context(self._columns.roles.context, rows.context, weight)
 
     def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
         """Return comparisons by rows of the vocabulary."""
@@ -535,22 +535,18 @@ class GPPLClassifier(PairPredictions):
             left, right = (items.vocabulary.encode(side, "X") for side in (rows.left, rows.right))
         return self._compare(items, left, right, rows, y, sample_weight)
 
-    def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig, Comparisons]:
-        """Return the data of a fit to comparisons by rows of the vocabulary, and what is kept of these.
-
-        It stores which items they compare.
-        """
+    def _learn(self, items: Entities, comparisons: Comparisons, *, is_dated: bool, resume: bool = False) -> None:
+        """Fit to comparisons by rows of the vocabulary; with `resume`, hyperparameters stay."""
         if self._has_side:
             refuse_one_side(comparisons.y, comparisons.weight)
-        comparisons, seen = comparisons.merged(keep_order=self.order_effect, keep_ties=self._keeps_ties).compact()
+        kept, seen = comparisons.merged(keep_order=self.order_effect, keep_ties=self._keeps_ties).compact()
         self._items = items = replace(items, seen=seen)
-        self.components_ = connected_components(comparisons)
-        self.item_ids_ = items.seen_ids
-        config = self._config(offsets=self._has_offsets(), order=self.order_effect)
-        kept, config = comparisons, self._config_of_ties(config, comparisons)
-        if not config.likelihood.ties_are_answers:
-            comparisons = kept.merged(keep_order=self.order_effect)
-        return PairData(items.seen_features, comparisons), config, kept
+        self.components_, self.item_ids_ = connected_components(kept), items.seen_ids
+        config = self._config_of_ties(self._config(offsets=self._has_offsets(), order=self.order_effect), kept)
+        merged = kept if config.likelihood.ties_are_answers else kept.merged(keep_order=self.order_effect)
+        data = PairData(items.seen_features, merged)
+        set_attributes(self, self._infer_utilities(data, config, is_dated=is_dated, resume=resume))
+        self._keep(kept)
 
     def _infer_utilities(self, data: PairData, config: PairConfig, *, is_dated: bool, resume: bool = False) -> PairFit:
         """Fit; over time where comparisons have times. With `resume`, hyperparameters stay."""
@@ -594,9 +590,10 @@ class GPPLClassifier(PairPredictions):
             self._form, self.classes_ = "", np.arange(tasks.present.shape[1])
         if items is None:
             items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
-        self._set_groups(tasks.groups, known=old is not None)
         if old is None:
-            self._numbers = units_of_context(self._columns.roles.context, tasks, sample_weight)
+            self._set_levels(tasks, sample_weight)
+        else:
+            self._set_groups(tasks.groups, known=True)
         arguments = self._columns, items, tasks, y, sample_weight, np.zeros(len(tasks.present), dtype=np.int64), 1
         group, context = self._levels.groups_of(tasks.groups), self._levels.context_of(tasks)
         covariates = self._covariates_of_tasks(tasks)
@@ -606,9 +603,7 @@ class GPPLClassifier(PairPredictions):
             self._form = answers.form
         else:
             comparisons = append_comparisons(old, comparisons)
-        data, config, kept = self._prepare(items, comparisons)
-        set_attributes(self, self._infer_utilities(data, config, is_dated=tasks.is_dated, resume=old is not None))
-        self._keep(kept)
+        self._learn(items, comparisons, is_dated=tasks.is_dated, resume=old is not None)
 
     @property
     def _needs_memory(self) -> bool:
@@ -638,7 +633,8 @@ class GPPLClassifier(PairPredictions):
             comparisons = bring_all(shards, rows, number, items)
             if comparisons.covariates is not None:
                 self._columns.check_sizes(comparisons.covariates)
-            self._fit_comparisons(items, comparisons, is_dated=dated)
+            self._columns.check_varying(comparisons)
+            self._learn(items, comparisons, is_dated=dated)
             return
         items, joined = join(self, shards, summaries, rows)
         self._items, self.item_ids_ = items, items.seen_ids

@@ -88,9 +88,6 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
     on_self: OnSelf
     n_features_in_: int
     group_ids_: list[IdColumn]
-    group_scales_: Any
-    coef_: Array
-    coef_std_: Array
     covariate_names_: NDArray[Any]
 
     def __sklearn_tags__(self) -> Tags:
@@ -131,7 +128,6 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
         self, items: Entities, left: IntArray, right: IntArray, rows: PairRows, y: Any, weight: Any, **users: Any
     ) -> Comparisons:
         """Return the comparisons of rows, given the numbers of their items and, of a crowd, of their users."""
-        levels = self._levels
         return from_labels(
             left,
             right,
@@ -141,8 +137,8 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
             on_self=self.on_self,
             names=items.vocabulary.ids,
             covariates=rows.covariates,
-            group=levels.groups_of(rows.groups),
-            context=levels.context_of(rows),
+            group=self._levels.groups_of(rows.groups) if rows.groups else None,
+            context=None if rows.context is None else self._levels.context_of(rows),
             time=rows.time,
             **users,
         )

@@ -142,18 +142,16 @@ class GroupLevels:
             require(size <= public.size, owner, "_groups", f"must be at least {size}")
 
 
-def units_of_context(
-    columns: Sequence[Any], rows: PairRows | Tasks, sample_weight: Any
-) -> dict[Any, tuple[float, float]]:
+def units_of_context(columns: Sequence[Any], context: Array, weight: Any) -> dict[Any, tuple[float, float]]:
     """Return the mean and the standard deviation of each column of numbers of context, in rows with weights."""
-    if rows.context is None:
-        return {}
-    weight = read_weights(sample_weight if rows.weight is None else rows.weight, len(rows.context))
-    used = rows.context[weight > 0.0] if weight.any() else rows.context  # a fit without weights is refused
-    weight = weight[weight > 0.0] if weight.any() else np.ones(len(rows.context))
-    mean = np.average(used, axis=0, weights=weight)
-    deviation = root_mean_square(used - mean, weight)
-    for column, is_constant in zip(columns, (used == used[0]).all(axis=0), strict=True):
+    weight = read_weights(weight, len(context))
+    if weight.any():  # a fit without weights is refused
+        context, weight = context[weight > 0.0], weight[weight > 0.0]
+    else:
+        weight = np.ones(len(context))
+    mean = np.average(context, axis=0, weights=weight)
+    deviation = root_mean_square(context - mean, weight)
+    for column, is_constant in zip(columns, (context == context[0]).all(axis=0), strict=True):
         if is_constant:
             warn(f"context: column {column!r} is the same in every row, so that nothing is learnt of it")
     return dict(zip(columns, zip(mean.tolist(), deviation.tolist(), strict=True), strict=True))

@@ -48,7 +48,6 @@ class PairPredictions(ComparisonClassifier):
     """Predictions of rows and utilities; without `time`, groups, context and teams by `posterior_` alone."""
 
     time: Any
-    dynamics: str
     context_scales_: Array
     team: str
     moving_posterior_: MovingPosterior
