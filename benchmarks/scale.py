@@ -8,11 +8,13 @@
     python benchmarks/scale.py files --items 100 --users 50_000 --where memory disk cluster          # a crowd
     python benchmarks/scale.py machine --rows 1_000_000 4_000_000 --users 50_000     # a factorization machine
     python benchmarks/scale.py machine --price --users 50_000                        # with a column of numbers
+    python benchmarks/scale.py choices --rows 10_000 100_000        # people who chose ten times among four
 
 Comparisons are simulated, with string ids, of users with tastes of their own where there are `--users`, and written to
 a temporary folder in files of a million rows. Each fit of `files` runs in a process of its own, on one thread, and
 stops after `--passes` passes; "cluster" is Dask with two worker processes. `machine` fits ratings of items by users,
-whose prices, with `--price`, are a third column. Peak memory is that of the whole process,
+whose prices, with `--price`, are a third column. `choices` reads a conjoint study, a row for each product of each task,
+by `from_tasks` and fits it until it converges. Peak memory is that of the whole process,
 with about 250 MB for the interpreter and its libraries, and of a cluster that of the largest worker. `--out` adds the
 figures to a file, in place of those of the same rows.
 """
@@ -35,8 +37,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skpref import CrowdGPPL, GPPLClassifier, OneHotDesign, VariationalFM
+from skpref.data import from_tasks
 from skpref.factorization.machine import base as machine_base
 from skpref.gp.pairwise import base
 
@@ -89,6 +93,33 @@ def write_ratings(folder: Path, n_rows: int, n_items: int, n_users: int, *, pric
         pq.write_table(pa.table(columns), folder / f"{number:05d}.parquet")
 
 
+def write_choices(folder: Path, n_people: int, n_tasks: int = 10, n_shown: int = 4) -> None:
+    """Write a study of products of four brands, seven prices and three sizes, by people with tastes of their own."""
+    rng, n = np.random.default_rng(0), n_people * n_tasks
+    brand, price, size = (rng.integers(0, levels, (n, n_shown)) for levels in (4, 7, 3))
+    person = np.repeat(np.arange(n_people), n_tasks)[:, None]
+    of_brand = rng.normal([0.0, 0.5, 1.0, -0.5], 0.7, (n_people, 4))
+    z = of_brand[person, brand] + rng.normal(0.0, 0.5, (n_people, 3))[person, size]
+    z += rng.normal(-0.5, 0.3, n_people)[person] * price + rng.gumbel(size=z.shape)
+    columns = {"person": person, "task": np.arange(n)[:, None], "brand": np.array(list("wxyz"))[brand], "price": price}
+    columns |= {"size": np.array(["S", "M", "L"])[size], "chosen": np.arange(n_shown) == z.argmax(axis=1)[:, None]}
+    frame = pd.DataFrame({name: np.broadcast_to(column, z.shape).ravel() for name, column in columns.items()})
+    frame.assign(chosen=frame["chosen"].astype(int)).to_parquet(folder / "study.parquet")
+
+
+def fit_choices(folder: str) -> dict[str, Any]:
+    """Read and fit a study in this process."""
+    warnings.simplefilter("ignore")
+    marks = [time.process_time()]
+    X, y, items = from_tasks(folder, features=["brand", "price", "size"])
+    marks.append(time.process_time())
+    read = {"CPU s to read": round(marks[1] - marks[0], 1), "peak MB to read": round(peak())}
+    model = CrowdGPPL(items, random_state=0).fit(X, y)
+    seconds, part_worths = time.process_time() - marks[1], model.part_worths()
+    found = dict(zip(part_worths["feature"], part_worths["mean"].round(3), strict=True))
+    return read | {"CPU s": round(seconds, 1), "peak MB": round(peak()), "passes": model.n_iter_, "part-worths": found}
+
+
 def peak() -> float:
     """Return the peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -126,6 +157,8 @@ def fit(where: str, folder: str, passes: int, n_users: int) -> dict[str, Any]:
     """Fit in this process and return times, memory and a few numbers of the result."""
     if where == "cluster":
         return fit_on_cluster(folder, passes, n_users)
+    if where == "choices":
+        return fit_choices(folder)
     if n_users < 0:
         return fit_machine(where, folder, passes)
     warnings.simplefilter("ignore")
@@ -182,7 +215,9 @@ def fit_machine(where: str, folder: str, passes: int) -> dict[str, Any]:
 def files(options: argparse.Namespace) -> None:
     for n_rows in options.rows:
         with tempfile.TemporaryDirectory() as folder:
-            if options.command == "machine":
+            if options.command == "choices":
+                write_choices(Path(folder), n_rows)
+            elif options.command == "machine":
                 write_ratings(Path(folder), n_rows, options.items, options.users, price=options.price)
             else:
                 write(Path(folder), n_rows, options.items, options.users)
@@ -266,20 +301,20 @@ def main() -> None:
     one = commands.add_parser("one")
     for name in ("where", "folder", "passes", "users"):
         one.add_argument(name)
-    for name in ("files", "machine", "cluster"):
+    for name in ("files", "machine", "cluster", "choices"):
         command = commands.add_parser(name)
         command.add_argument("--rows", nargs="+", type=int, default=[1_000_000])
         command.add_argument("--items", type=int, default=10_000)
         command.add_argument("--users", type=int, default=50_000 if name == "machine" else 0)  # not of `cluster`
         command.add_argument("--price", action="store_true")  # of `machine` only
         command.add_argument("--passes", type=int, default=5)
-        command.add_argument("--where", nargs="+", default=["memory", "disk"])
+        command.add_argument("--where", nargs="+", default=["choices"] if name == "choices" else ["memory", "disk"])
         command.add_argument("--out", type=Path)
     options = parser.parse_args()
     if options.command == "one":
         print(json.dumps(fit(options.where, options.folder, int(options.passes), int(options.users))))
         return
-    {"files": files, "machine": files, "cluster": cluster}[options.command](options)
+    {"files": files, "machine": files, "choices": files, "cluster": cluster}[options.command](options)
 
 
 if __name__ == "__main__":

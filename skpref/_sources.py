@@ -20,6 +20,7 @@ from skpref.data.stored import (
     located,
     open_dataset,
     read_tables,
+    refuse_too_many,
     shared_schema,
     stored_names,
 )
@@ -49,7 +50,6 @@ __all__ = [
     "target_column",
 ]
 
-_MOST_STORED = 5_000_000  # rows that are brought into memory
 _Method = TypeVar("_Method", bound="Callable[..., Any]")
 
 
@@ -199,11 +199,7 @@ def feature_columns(source: Source, *others: str) -> tuple[SourceRows, list[str]
 
 def bring_rows(rows: SourceRows, what: str) -> tuple[Any, Any, Any]:
     """Return all rows, targets and weights for what needs them in memory, unless there are too many."""
-    if rows.n_rows > _MOST_STORED:
-        raise DataError(
-            f"X has {rows.n_rows} rows; {what} of files or a cluster are brought into memory, at most {_MOST_STORED}: "
-            "fit to a part of the rows"
-        )
+    refuse_too_many(rows.n_rows, what)
     return rows.everything()
 
 

@@ -47,7 +47,7 @@ def _warn_of(folder: str, why: str) -> None:
 
 
 def _call_template(template: Callable[..., Any], args: Sequence[Any], kws: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """Return numba's template of a call, for types of which none is a literal: each would be compiled anew."""
+    """Return numba's template of a call for types without literals, as each literal would be compiled anew."""
     return template([unliteral(one) for one in args], {name: unliteral(one) for name, one in kws.items()})
 
 

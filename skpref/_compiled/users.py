@@ -42,3 +42,31 @@ def add_by_item(M, first, second, paired, out):  # type: ignore[no-untyped-def] 
                     out[j, l] += value
                     out[j, k] -= value
                     out[i, l] -= value
+
+
+@njit()
+def add_products(owner, left, right, by, weight, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add weight by by^T of comparisons (q, c) to the matrices (m, n, r) of their owners, at left (q, c) and right."""
+    q, c = by.shape
+    for k in range(q):
+        u = owner[k]
+        for i in range(c):
+            x, value = left[k, i], by[k, i]
+            for j in range(c):
+                out[u, x, right[k, j]] += value * by[k, j] * weight[k]  # symmetric to the last bit
+
+
+@njit()
+def quadratic_forms(owner, left, right, by, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return by^T C by of comparisons (q, c), from the matrices (m, n, r) of their owners at left (q, c) and right."""
+    q, c = by.shape
+    out = np.empty(q)
+    for k in range(q):
+        u, total = owner[k], 0.0
+        for i in range(c):
+            x, value = left[k, i], 0.0
+            for j in range(c):
+                value += by[k, j] * C[u, x, right[k, j]]
+            total += by[k, i] * value
+        out[k] = total
+    return out

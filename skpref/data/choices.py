@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -14,10 +15,11 @@ from skpref._text import is_number, number
 from skpref._typing import AnyArray, Array, BoolArray
 from skpref._validation import is_missing
 from skpref._warn import warn
-from skpref.data.columns import NO_ROWS, Columns, MissingCellError, as_text
+from skpref.data.columns import NO_ROWS, TRUTH, Columns, MissingCellError, as_text
 from skpref.data.ids import shorten
 from skpref.data.levels import stated_order
 from skpref.data.roles import Roles
+from skpref.data.stored import whole_table
 from skpref.data.tables import Table
 from skpref.data.task_tables import (
     PROFILE,
@@ -35,6 +37,7 @@ NONE = "none"  # feature, or id, of the answer that chooses none of the others
 _PRICE = re.compile(r"[$€£¥]?\s*[+-]?\d+([.,]\d+)*\s*([$€£¥%]|EUR|USD|GBP)?")
 # Names of columns that are made here: rows of a wide table, and its option none.
 TASK, OPTION = "row of the wide table", "option none of the wide table"
+_AVAILABLE = re.compile(r"(.*[_. ])?av(ail(able|ability)?)?([_. ].*|\d*)", re.IGNORECASE)
 _EACH = 10  # alternatives of each number from which 1, 2, 3 are hardly chance, and may be codes of levels
 _LARGEST = 1e100  # size of a number of a product, whose products with utilities are finite
 
@@ -84,8 +87,9 @@ def from_tasks(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
-        Rows of a task need not be together.
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
+        Rows of a task need not be together, nor in one file. Up to five million rows of files are brought into memory.
+        Alternatives that were not available have no rows; of a column such as "avail" there is a warning.
     task : str or sequence of str, default="task"
         Column that tells the tasks apart. Each user has tasks of the user's own, which may have the same numbers.
     user : str, default="person"
@@ -137,11 +141,8 @@ def from_tasks(
     (['ann', 'brand=x, price=3', 'brand=y, price=2', 'none'], ['brand=y, price=2', 'brand=x, price=2'])
     >>> items.feature_names
     ('brand=x', 'brand=y', 'price', 'none')
-    >>> wide = {"person": ["ann", "bob"], "price_1": [3, 2], "price_2": [2, 4], "chosen": [2, 1]}
-    >>> from_tasks(wide, features={"price": ["price_1", "price_2"]}).X.tolist()
-    [['ann', 'price=3', 'price=2'], ['bob', 'price=2', 'price=4']]
     """
-    columns = Columns.of(frame, leave_out="leave such tasks out of the table")
+    columns = Columns.of(whole_table(frame), leave_out="leave such tasks out of the table")
     if not columns.size:
         raise DataError(NO_ROWS.format("frame", "rows"))
     names, attributes, is_wide = _listed(task, "task"), _listed(features, "features"), isinstance(features, Mapping)
@@ -149,16 +150,18 @@ def from_tasks(
     if is_wide and (item is not None or rank is not None):
         raise DataError("a wide table, which features={...} names, has chosen=..., and neither item nor rank")
     if not names or user is None or not (attributes or item is not None or is_wide):
-        raise DataError(
-            "from_tasks needs the columns task=..., user=..., and features=[...] or, of ids alone, item=..."
-        )
+        raise DataError("from_tasks needs task=..., user=..., and features=[...] or, of ids alone, item=...")
     if not answers or (rank is not None and worst is not None):
         raise DataError("from_tasks needs chosen=..., what was chosen, perhaps with worst=..., or rank=...")
     if none is not None and not (attributes or is_wide):
         raise DataError("none=... belongs to features=[...]; without them, the option none is an item as any other")
+    given, used = columns, [*names, user, *answers, item, *attributes]
     if isinstance(features, Mapping):
+        features = {name: _listed(own, "features") for name, own in features.items()}
+        used += chain.from_iterable(features.values())
         columns, names, item = long_table(columns, (user,), features, answers, none), (TASK,), OPTION
     _refuse_other_meaning(columns, attributes, (*names, user, *answers))
+    _warn_unavailable(given, used)
     table = None
     roles = Roles(task=names, user=user, chosen=None if rank else chosen, worst=worst, item=(item,))
     if attributes:
@@ -187,6 +190,17 @@ def _refuse_other_meaning(columns: Columns, features: Sequence[Any], others: Seq
         raise columns.fault(f"this {what}, and cannot be a feature", None, taken)
 
 
+def _warn_unavailable(columns: Columns, used: Container[Any]) -> None:
+    """Warn of a column that is not read, and may say that alternatives were not shown."""
+    for name in columns.names:
+        if name not in used and _AVAILABLE.fullmatch(str(name)):
+            flags = {cell.lower() for cell in columns.texts(name)}
+            if flags & {"0", "false"} and flags <= {"0", "1", *TRUTH}:
+                what = f"column {name!r} is not read: alternatives for which it is 0 count as shown"
+                warn(f"{what}. Leave out such rows of a long table, or empty the cells of attributes in a wide one.")
+                return
+
+
 def _ranked(columns: Columns, roles: Roles, rank: str) -> list[Shown]:
     """Return tasks with ranks, NaN where an alternative has none."""
     ranks, items = columns.numbers_or_nan(rank, "a rank"), item_of_rows(columns, roles.item)
@@ -203,7 +217,7 @@ def with_profiles(
     columns: Columns, roles: Roles, attributes: Sequence[Any], none: Any = None, item: Any = None
 ) -> tuple[Columns, Roles, Table]:
     """Return a long table with a column of profiles, which are the items, the roles, and the features of profiles."""
-    texts, table = _profiles(columns, tuple(attributes), item, none, members_of(columns, roles))
+    texts, table = _profiles(columns, tuple(attributes), item, none, roles)
     columns = replace(columns, values={**columns.values, PROFILE: texts})
     return columns, replace(roles, item=(PROFILE,), features=tuple(attributes)), table
 
@@ -254,9 +268,7 @@ def long_table(
 
 
 # ------------------------------------------------------------------------------------------------------------- features
-def _profiles(
-    columns: Columns, names: tuple[Any, ...], item: Any, none: Any, members: Mapping[str, list[int]]
-) -> tuple[list[str], Table]:
+def _profiles(columns: Columns, names: tuple[Any, ...], item: Any, none: Any, roles: Roles) -> tuple[list[str], Table]:
     """Return the id of each row's profile, and a table of the profiles."""
     # A number in a column of attributes may be one of them.
     searched = [*([] if is_number(none) else names), *([] if item is None else [item])]
@@ -269,7 +281,7 @@ def _profiles(
     try:
         encoded = [_encoded(columns, name, is_none) for name in names]
     except MissingCellError:
-        _refuse_blank_none(columns, names, members, is_none)
+        _refuse_blank_none(columns, names, members_of(columns, roles), is_none)
         raise
     X = np.where(is_none[:, None], 0.0, np.hstack([block for block, _, _ in encoded]))
     titles = [title for _, own, _ in encoded for title in own]
@@ -279,11 +291,14 @@ def _profiles(
     if len(set(titles)) < len(titles):
         twice = next(title for title in titles if titles.count(title) > 1)
         raise DataError(f"two features would be named {twice!r}; rename a column")
-    keys = [(NONE,) if skip else parts for skip, parts in zip(is_none, texts, strict=True)]
-    ids, first = [", ".join(key) for key in keys], dict[str, int]()
-    for row, text in enumerate(ids):
-        if keys[first.setdefault(text, row)] != keys[row]:
-            raise DataError(f"two different profiles would have the id {text!r}; write levels without commas")
+    keys = ((NONE,) if skip else parts for skip, parts in zip(is_none, texts, strict=True))
+    known, ids, first = dict[tuple[str, ...], str](), list[str](), dict[str, int]()
+    for row, key in enumerate(keys):
+        if key not in known:
+            known[key] = text = ", ".join(key)
+            if first.setdefault(text, row) != row:
+                raise DataError(f"two different profiles would have the id {text!r}; write levels without commas")
+        ids.append(known[key])
     return ids, Table(X[list(first.values())], ids=list(first), feature_names=titles)
 
 
@@ -314,7 +329,8 @@ def _encoded(columns: Columns, name: Any, is_none: BoolArray) -> tuple[Array, li
         if 3 <= len(codes) <= len(given) / _EACH and codes == set(range(1, len(codes) + 1)):
             what = f"column {name!r} has the numbers {values[given].min():g} to {len(codes)}, and is read as a number"
             warn(f"{what}. If they are codes of levels, make it categories, or write words such as 'level 1'.")
-        return values[:, None], [str(name)], [f"{name}={value!r}".removesuffix(".0") for value in values.tolist()]
+        numbered = {value: f"{name}={value!r}".removesuffix(".0") for value in set(values.tolist())}
+        return values[:, None], [str(name)], [numbered[value] for value in values.tolist()]
     if len(words) < len(given):
         other = cells[next(row for row in given if is_number(cells[row]))]
         what = f"{shorten(cells[words[0]])} is no number, and {shorten(other)} is one"
@@ -324,7 +340,8 @@ def _encoded(columns: Columns, name: Any, is_none: BoolArray) -> tuple[Array, li
         raise columns.fault(f"{what}. Write numbers without signs, or levels as words", words[0], name)
     levels = sorted({texts[row] for row in given})
     block = (np.array(texts)[:, None] == np.array(levels)).astype(np.float64)
-    return block, [f"{name}={level}" for level in levels], [f"{name}={text}" for text in texts]
+    named = {text: f"{name}={text}" for text in {*texts}}
+    return block, [named[level] for level in levels], [named[text] for text in texts]
 
 
 def encode_profile(names: Sequence[str], profile: Mapping[Any, Any], where: str) -> Array:

@@ -17,6 +17,7 @@ from skpref._warn import warn
 from skpref.data.columns import Columns
 from skpref.data.ids import as_ids, shorten
 from skpref.data.roles import ComparisonRows, Mirrored, Missing, Rest, Roles, read
+from skpref.data.stored import whole_table
 from skpref.exceptions import DataError
 
 Frame: TypeAlias = Any  # of pandas, polars or pyarrow, or a dict of columns
@@ -43,7 +44,7 @@ def from_winners(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         One row for each comparison.
     left, right : str, default="left", "right"
         Columns of the two items.
@@ -119,7 +120,7 @@ def from_results(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         One row for each game.
     left, right : str, default="left", "right"
         Columns of the two items.
@@ -188,7 +189,7 @@ def from_counts(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         One row for each pair of items, perhaps of each user; or one row for each comparison, with a flag of 1 in one of
         the columns.
     left, right : str, default="left", "right"
@@ -292,7 +293,7 @@ def from_pair_columns(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         One row for each person. A cell says who won, in the ways of `from_winners`, such as 1 and 2, or 1, 0 and -1
         where 0 is a tie, or the id of an item. An empty cell is no answer.
     pairs : dict of str to (id, id)
@@ -344,7 +345,7 @@ def from_choices(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         One row for each choice.
     offered : sequence of str
         Columns of the items offered, two at least. A cell may be empty where fewer were offered.
@@ -415,7 +416,7 @@ def from_rankings(
 
     Parameters
     ----------
-    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+    frame : data frame of pandas or polars, pyarrow Table, dict of str to sequence, or path to Parquet files
         One row for each ranking; or, with `by`, one row for each item of a ranking.
     columns : sequence of str, default=None
         Columns of the items of a ranking, the best first. Cells at the end may be empty.
@@ -602,6 +603,7 @@ def _task_roles(user: Any, weight: Any, covariates: Any, by: Any = None) -> dict
 def _rows(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
     """Return what `fit` takes of a table with these roles."""
     refuse_collection(frame, "frame")
+    frame = whole_table(frame)
     if not isinstance(frame, Columns) and column_names(frame) is None:
         raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
     rows = read(frame, roles, missing)

@@ -16,6 +16,7 @@ from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 
 _BATCH_ROWS = 1_000_000  # of a table, of which reading takes 400 MB
+MOST_STORED = 5_000_000  # rows that are brought into memory
 _ARROW = "pyarrow._dataset", "pyarrow.lib.RecordBatchReader"  # homes of what is no table in memory
 
 
@@ -50,12 +51,35 @@ def open_dataset(X: Any) -> Any:  # a path or a dataset of pyarrow
     return stored
 
 
+def refuse_too_many(n_rows: int, what: str) -> None:
+    """Refuse to bring many rows into memory."""
+    if n_rows > MOST_STORED:
+        raise DataError(
+            f"X has {n_rows} rows; {what} of files or a cluster are brought into memory, at most {MOST_STORED}: "
+            "fit to a part of the rows"
+        )
+
+
+def whole_table(table: Any) -> Any:
+    """Return the rows of Parquet files or a dataset of pyarrow as a frame of pandas; other tables as they are."""
+    if not is_stored(table):
+        return table
+    dataset = open_dataset(table)
+    import pyarrow as pa
+
+    refuse_too_many(dataset.count_rows(), "tables")
+    parts = list(read_tables(dataset, stored_names(dataset)))
+    return pa.concat_tables(parts or [dataset.schema.empty_table()]).to_pandas()
+
+
 def check_names(names: list[str], columns: Mapping[str, Any]) -> None:
     """Refuse what is no name of a column of X, which is not in memory; the keys are what the columns are."""
     for parameter, name in columns.items():
         if name is not None and not isinstance(name, str):
             kind = type(name).__name__
-            raise DataError(f"{parameter} must be the name of a column of X, which is not in memory; got {kind}")
+            what = f"{parameter} must be the name of a column of X, which is not in memory; got {kind}"
+            advice = "; from_choices and from_rankings take a path, too, and read answers of several columns"
+            raise DataError(what + advice * (parameter == "y" and kind == "list"))
         if name is not None and name not in names:
             listed = ", ".join(map(str, names[:20]))
             hint = f"name it by {parameter}={nearest(name, names)}"

@@ -220,12 +220,12 @@ def _marked(columns: Columns, members: dict[str, list[int]], name: Any, *, is_al
 def members_of(columns: Columns, roles: Roles) -> dict[str, list[int]]:
     """Return the rows of each task; each user has tasks of the user's own."""
     names = roles.task if roles.user is None or roles.user in roles.task else (roles.user, *roles.task)
-    keys = list(zip(*(columns.ids(name, str(name)).tolist() for name in names), strict=True))
-    members: dict[str, list[int]] = {}
+    keys = zip(*(columns.ids(name, str(name)).tolist() for name in names), strict=True)
+    tasks, members = dict[Any, str](), dict[str, list[int]]()
     for row, key in enumerate(keys):
-        # A comma in a cell is no comma between cells.
-        task = ", ".join(repr(cell) if len(key) > 1 and "," in str(cell) else str(cell) for cell in key)
-        members.setdefault(task, []).append(row)
+        if key not in tasks:  # a comma in a cell is no comma between cells
+            tasks[key] = ", ".join(repr(cell) if len(key) > 1 and "," in str(cell) else str(cell) for cell in key)
+        members.setdefault(tasks[key], []).append(row)
     for name in sorted({roles.weight, roles.time, *roles.once, *roles.groups} - {None}, key=str):
         cells = columns.cells(name)
         for task, rows in members.items():

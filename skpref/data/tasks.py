@@ -313,6 +313,7 @@ def as_comparisons(
         columns.append((*(sides if sign > 0.0 else sides[::-1]), *(np.repeat(column, first.size) for column in each)))
         n_choices += tasks.size
     left, right, task, choice, share = (np.concatenate(column) for column in zip(*columns, strict=True))
+    del columns  # they take much memory
     if not (weight[task] > 0.0).any():
         raise DataError("sample_weight: at least 1 task must have a weight above 0")
     rows = np.lexsort((choice, task))

@@ -14,7 +14,7 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skpref._typing import Array, Features
+    from skpref._typing import Array, Features, IntArray
 
 
 _SCALE_BOUNDS = (1e-2, 1e3)  # bounds of length-scales, as factors on their start
@@ -125,6 +125,13 @@ def feature_scales(X: Features) -> Array:
     else:
         two_values = (low < high) & np.all((low == X) | (high == X), axis=0)
     return np.where(two_values, (high - low) / np.sqrt(2.0), deviations(X))
+
+
+def rows_apart(X: Features) -> IntArray:
+    """Return in how many rows a feature is not at its median, shape (d,): few where it is a rare category."""
+    if sparse.issparse(X):  # whose columns are 0 in most rows, or count for all
+        return np.bincount(X.indices, X.data != 0.0, X.shape[1]).astype(np.int64)
+    return np.sum(np.median(X, axis=0) != X, axis=0)
 
 
 def standard_deviations(X: Features) -> Array:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from skpref.gp.default_kernels import SHARED_LOG_SCALE, feature_scales, warped_rows
+from skpref.gp.default_kernels import SHARED_LOG_SCALE, feature_scales, rows_apart, warped_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,6 +23,10 @@ _LINEAR = (0.0, 1.5)  # variance of a linear part
 SHARED_SD = 1.0  # shared length-scale of features, about its `mean_log_scales`
 _SINGLE_SD = 0.5  # length-scale of a feature, about the shared one
 _SINGLE_WIDTH = 0.3  # length-scale of a feature in a regression, with heavy tails: numbers tell irrelevant features
+# Feature in a regression with one value in all but a few rows, such as a rare category: with a length-scale of its own
+# each takes its outlier out of the noise. In five of 20 sets of public data with such columns (2 to 92 of them) new
+# targets were up to 70 standard deviations off, in none since; the median of the other 15 is level.
+_RARE_ROWS, _RARE_SD = 5, 0.1
 
 
 class NormalPrior(NamedTuple):
@@ -82,7 +86,10 @@ def regression_priors(X: Features, kernel: Kernel) -> Priors:
     """Return the priors of a variance times a kernel with one length-scale per feature, and of a linear part's."""
     size = kernel.theta.size
     shared, *single = length_scale_priors(_means(X, kernel), size, first=1)
-    scales = (CauchyPrior(weights, mean, _SINGLE_WIDTH) for weights, mean, _ in single)
+    scales = (
+        NormalPrior(weights, mean, _RARE_SD) if rare else CauchyPrior(weights, mean, _SINGLE_WIDTH)
+        for rare, (weights, mean, _) in zip(rows_apart(X) <= _RARE_ROWS, single, strict=True)
+    )
     return *(() if size == 1 + X.shape[1] else _variance_priors(size)), shared, *scales
 
 

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import log_softmax
 
 from skpref import CrowdGPPL
 from skpref.data import Table
 from skpref.gp.entities import Items
+from tests.statistical.test_sbc import check_normal
 
 pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("all_candidates")]
 N_SWEEPS, N_BURN_IN = 24_000, 1_000
@@ -75,3 +77,23 @@ def test_part_worths_are_those_of_a_sampler(seed):
     assert ratio.min() > 0.93
     assert ratio.max() < 1.1
     assert abs(ratio.mean() - 1.0) < 0.04
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_truths_are_like_draws_of_the_posterior():
+    """Simulation-based calibration of the mean of tastes, and of the logarithm of the trace of their covariance S."""
+    z, d, rng = [], 2, np.random.default_rng(3)
+    for _ in range(300):
+        mean, S = rng.standard_normal(d), stats.invwishart(d + 6, 4.0 * np.eye(d)).rvs(random_state=rng)
+        features = rng.standard_normal((40, 6, 3, d))
+        tastes = rng.multivariate_normal(mean, S, 40)
+        utilities = np.einsum("utkd,ud->utk", features, tastes) + rng.gumbel(size=features.shape[:3])
+        X = np.column_stack([np.repeat(np.arange(40), 6), np.arange(utilities.size).reshape(-1, 3)])
+        model = CrowdGPPL(Table(features.reshape(-1, d)), item_effects=False, random_state=0)
+        found = model.fit(X, utilities.argmax(axis=2).ravel()).part_worths()
+        root = model.posterior_._weights(Items.new(np.eye(d)))[0]
+        draws = np.log([np.trace(root @ point.S @ root.T) for point in model.posterior_.points[1:]])
+        errors = mean[0] - found["mean"][0], np.log(np.trace(S)) - draws.mean()
+        z.append(np.array(errors) / (found["std"][0], draws.std()))
+    for quantity in np.transpose(z):
+        check_normal(quantity)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from skpref._compiled.users import add_by_item
+from skpref._compiled.users import add_by_item, add_products, quadratic_forms
 from skpref.gp.crowd.users import Stack, iterate_stacks, split_by_size, stack_users, sum_at
 
 if TYPE_CHECKING:
@@ -105,24 +105,20 @@ def _fill(stack: Stack, S: Array, tau: Array, nu: Array) -> _Block:
     if stack.single:
         own_D = sum_at((m, r), (stack.owner[:, None], e), stack.by**2 * tau[:, None])
     else:
-        own_D = _precisions(stack, tau, e, r)
+        own_D = _precisions(stack, tau, e, r, e, r)
     K = np.asarray(np.linalg.inv(_inverse_of_K(P, own_D)), dtype=np.float64)
     if stack.part is None:
         return _Block(stack, P, tau, d, own_D, own_D, K, _product(own_D, K))
-    F = np.zeros((m, n, r))
-    for some, i, j, products in stack.pairs():
-        u, x, f, w = stack.owner[some, None], stack.at[some], e[some], products * tau[some, None]
-        F += sum_at(F.shape, (u, x[:, i], f[:, j]), w) + sum_at(F.shape, (u, x[:, j], f[:, i]), w)
-    W = _precisions(stack, tau, stack.at, n) - F @ (K @ P) @ F.mT
+    F = _precisions(stack, tau, stack.at, n, e, r)
+    W = _precisions(stack, tau, stack.at, n, stack.at, n) - F @ (K @ P) @ F.mT
     return _Block(stack, P, tau, d, F, own_D, K, W)
 
 
-def _precisions(stack: Stack, tau: Array, at: IntArray, n: int) -> Array:
-    """Return the precisions of the sites in coordinates, or own parts, that comparisons see at `at`, (m, n, n)."""
-    D = np.zeros((len(stack.first), n, n))
-    for some, i, j, products in stack.pairs():
-        D += sum_at(D.shape, (stack.owner[some, None], at[some][:, i], at[some][:, j]), products * tau[some, None])
-    return D + D.mT
+def _precisions(stack: Stack, tau: Array, left: IntArray, n: int, right: IntArray, r: int) -> Array:
+    """Return the precisions of the sites in coordinates, or own parts, that comparisons see, shape (m, n, r)."""
+    D = np.zeros((len(stack.first), n, r))
+    add_products(stack.owner, left, right, stack.by, tau, D)
+    return D
 
 
 def _inverse_of_K(P: Array, own_D: Array) -> Array:
@@ -143,7 +139,8 @@ def iterate_users(
         for chosen in split_by_size(sizes, users.by_pairs[some]):
             stack = stack_users(users, some[chosen])
             block = _fill(stack, S, tau, nu)
-            D = _precisions(stack, block.tau, stack.at, block.d.shape[1])
+            n = block.d.shape[1]
+            D = _precisions(stack, block.tau, stack.at, n, stack.at, n)
             for k, user in enumerate(chosen.tolist()):
                 n = int(sizes[user])
                 part = np.arange(n) if stack.part is None else stack.part[k, :n]
@@ -203,16 +200,11 @@ def _variances(stack: Stack, Q: Array, M: Array, X: Array, H: Array) -> Array:
     if stack.single:  # comparisons are single coordinates: the diagonals of the covariances are enough
         rest = np.einsum("mrr->mr", M) + np.einsum("mrn,mnr->mr", X, H)
         return np.asarray(stack.by**2 * (Q[u, at, at] + rest[u, e] - 2.0 * X[u, e, at]))[:, 0]
-    variance, rest = np.empty(len(at)), M + X @ H
-    covariance = Q + rest - X - X.mT if stack.part is None else None
-    for some, i, j, products in stack.pairs():
-        u, x, y, f, g = stack.owner[some, None], at[some][:, i], at[some][:, j], e[some][:, i], e[some][:, j]
-        if covariance is not None:
-            seen = covariance[u, x, y]
-        else:
-            seen = Q[u, x, y] + rest[u, f, g] - X[u, f, y] - X[u, g, x]
-        variance[some] = 2.0 * np.sum(products * seen, axis=1)
-    return variance
+    rest = M + X @ H
+    if stack.part is None:
+        return np.asarray(quadratic_forms(stack.owner, at, at, stack.by, Q + rest - X - X.mT))
+    parts = (at, at, Q), (e, e, rest), (e, at, -2.0 * X)
+    return np.asarray(sum(quadratic_forms(stack.owner, left, right, stack.by, C) for left, right, C in parts))
 
 
 def personal_moments(

@@ -67,7 +67,8 @@ def attribute_variances(X: Features, c: Comparisons) -> Array:
     starts = starts_of(np.asarray(c.stage))
     weight = c.weight / np.repeat(sizes_of(starts), np.diff(starts))
     rows = X.toarray() if sparse.issparse(X) else X
-    return np.asarray(1.0 / root_mean_square(rows[c.left] - rows[c.right], weight) ** 2)
+    sizes = [root_mean_square(column[c.left] - column[c.right], weight) for column in rows.T]  # one fills much memory
+    return 1.0 / np.array(sizes) ** 2
 
 
 def fit_to_choose(model: Hierarchy, state: HierarchyState, tol: float = CHOICE_TOL) -> HierarchyFit:

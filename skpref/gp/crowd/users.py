@@ -11,7 +11,6 @@ import numpy as np
 from scipy import sparse
 
 from skpref._compiled.users import difference_covariances
-from skpref.inference.basis import chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -207,7 +206,6 @@ def effect_columns(c: Comparisons, scale: Array, *, order: bool) -> Array:
 # ----------- users with nearly as many coordinates, padded with coordinates that nobody compared: one stack of matrices
 _STACK = 2**16  # entries of one stack of matrices, which stay in the cache of a processor
 _LEAST_STACK = 2**12  # entries of a stack that take as long as calling NumPy does
-_MOST_PAIRS = 2**19  # pairs of what comparisons see that are worked on together: covariates make many
 _NEAR = 0.8  # size of the smallest user of a stack, as a share of the largest
 
 
@@ -226,13 +224,6 @@ class Stack(NamedTuple):
     owner: IntArray  # (q,): their users, as rows of this stack
     at: IntArray  # (q, c): the coordinates that each sees
     by: Array  # (q, c): how often it sees each
-
-    def pairs(self) -> Iterator[tuple[slice, IntArray, IntArray, Array]]:
-        """Yield some comparisons, pairs i <= j of what they see (p,), and how often they see both, halves if i = j."""
-        i, j = np.triu_indices(self.at.shape[1])
-        half = np.where(i == j, 0.5, 1.0)
-        for some in chunks(self.rows.size, max(1, _MOST_PAIRS // i.size)):
-            yield some, i, j, self.by[some][:, i] * self.by[some][:, j] * half
 
     def covariance(self, S: Array) -> Array:
         """Return the covariance of the coordinates, shape (m, n, n), from S of the items and none."""

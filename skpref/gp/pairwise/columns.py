@@ -31,6 +31,7 @@ _WANTED = (
     "covariates must be columns, or columns of the two sides or of all positions; got {}. Write them as "
     'covariates=["home", ("length_a", "length_b")], and of tasks as covariates={{"price": ["price_1", "price_2", ...]}}'
 )
+SEVERAL = "if a row shows several items, of which one was chosen, likelihood='luce' says so"
 _LARGEST = 1e150  # size of a covariate: squares stay finite, and so do effects of one unit
 
 
@@ -369,8 +370,7 @@ def read_id_columns(X: Any, sides: Sequence[str], *, may_be_tasks: bool = False)
         shape: tuple[int, ...] = getattr(X, "shape", ())
         if not (may_be_tasks and len(shape) == 2 and shape[1] > len(sides)):
             raise
-        more = "if a row shows several items, of which one was chosen, likelihood='luce' says so"
-        raise DataError(f"{error}; {more}") from error
+        raise DataError(f"{error}; {SEVERAL}") from error
     return PairRows(**ids)
 
 

@@ -28,16 +28,17 @@ from skpref.data.labels import (
 )
 from skpref.data.records import frame_or_record
 from skpref.data.shards import ComparisonCounts, read_shard
-from skpref.data.tasks import are_tasks
+from skpref.data.stored import MOST_STORED
+from skpref.data.tasks import are_tasks, read_answers
 from skpref.exceptions import DataError
 from skpref.gp.capabilities import check_unchanged
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, config_of
-from skpref.gp.pairwise.columns import PairColumns
+from skpref.gp.pairwise.columns import SEVERAL, PairColumns
 from skpref.gp.pairwise.effects import describe_effects
 from skpref.gp.pairwise.levels import GroupLevels
-from skpref.gp.pairwise.sharded import roles_of
-from skpref.gp.pairwise.tasks import add_positions, best_places, chosen_items, predict_shares
+from skpref.gp.pairwise.sharded import may_show_several, roles_of
+from skpref.gp.pairwise.tasks import add_positions, chosen_items, predict_shares
 from skpref.likelihoods import Luce, PairwiseMargin, PairwiseProbitTies, PairwiseTies
 from skpref.likelihoods.ties import sum_of_sides
 from skpref.metrics import pair_accuracy
@@ -257,6 +258,14 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
         """Return the probability that each position is chosen, 0 where nothing was shown, shape (n, K)."""
         return predict_shares(tasks, self._items, self._covariates_of_tasks(tasks), partial(self._task_moments, tasks))
 
+    def _chosen_places(self, X: Any, y: Any) -> IntArray:
+        """Return the position of what was chosen, or is the best, in each task, shape (n,)."""
+        place = read_answers(y, self._read_tasks(X)).first
+        if (place < 0).any():
+            row = int(np.argmax(place < 0))
+            raise DataError(f"y: task {row} has no best item, which scores are about; leave such tasks out of scores")
+        return place
+
     def _refuse_tasks(self, method: str, instead: str) -> None:
         """Refuse a method of comparisons where the model is of tasks."""
         check_is_fitted(self)
@@ -271,9 +280,14 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
 
     def _brought(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Return the arguments of `fit`; tasks and grades of files or a cluster are brought into memory."""
-        if not is_elsewhere(X) or not self._needs_memory:
+        source = as_source(X, y, sample_weight) if is_elsewhere(X) else None
+        if source is None or not (self._needs_memory or may_show_several(self, source)):
             return X, y, sample_weight
-        return bring_rows(feature_columns(as_source(X, y, sample_weight))[0], "tasks, grades, groups and teams")
+        rows = feature_columns(source)[0]
+        if not self._needs_memory and rows.n_rows > MOST_STORED:
+            return X, y, sample_weight
+        brought = bring_rows(rows, "tasks, grades, groups and teams")
+        return brought if self._needs_memory or self._holds_tasks(*brought[:2]) else (X, y, sample_weight)
 
     @abstractmethod
     def _shard_options(self) -> ShardOptions:
@@ -285,7 +299,12 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
 
     def _fit_source(self, source: Source) -> None:
         """Fit to comparisons that are not in memory."""
-        roles = roles_of(self, source)
+        try:
+            roles = roles_of(self, source)
+        except DataError as error:
+            if not may_show_several(self, source):
+                raise
+            raise DataError(f"{error}; {SEVERAL}") from error
         names: list[str] | int = source.width
         if source.names is not None:
             names = [getattr(roles, side) for side in self._sides] if self._columns.is_empty else source.names
@@ -534,8 +553,7 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
         """
         check_is_fitted(self)
         if self._has_tasks:
-            tasks = self._read_tasks(X)
-            right = np.argmax(self._shares(tasks), axis=1) == best_places(tasks, y)
+            right = np.argmax(self._shares(self._read_tasks(X)), axis=1) == self._chosen_places(X, y)
             return pair_accuracy(np.ones(right.size), right.astype(np.float64), sample_weight=sample_weight)
         if self.classes_.size > 2:
             predicted, grade = self.predict(X), signed_grades(y, self.classes_)

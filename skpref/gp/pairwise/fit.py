@@ -463,7 +463,7 @@ def effects_without_offsets(problem: svi.Problem, state: svi.State, weight: Arra
 def root_mean_square(values: Array, weight: Array) -> Array:
     """Return the root of the weighted mean of squares of each column, 1 where all are 0; finite for finite columns."""
     largest = np.abs(values).max(axis=0, initial=0.0)
-    largest[largest == 0.0] = 1.0
+    largest = np.where(largest == 0.0, 1.0, largest)
     root = largest * np.sqrt(np.average(np.square(values / largest), axis=0, weights=weight))
     return np.where(root == 0.0, 1.0, root)
 

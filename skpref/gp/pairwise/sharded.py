@@ -139,6 +139,23 @@ def bring_all(shards: Shards, rows: Sequence[Any], number: Sequence[IntArray], i
     return concatenated(list(shards.collect(Comparisons.renumbered, rows, by_row, shared=(items.vocabulary.size,))))
 
 
+def _are_more(estimator: Any, source: Source) -> bool:
+    """Tell whether more columns have no other meaning than there are ids without a name."""
+    columns = estimator._columns  # noqa: SLF001
+    taken = ["y" if source.y is None else source.y, source.weight, *columns.roles.columns()]
+    names = range(source.width) if source.names is None else source.names
+    by_place = [side for side in estimator._sides if getattr(estimator, side) is None]  # noqa: SLF001
+    return sum(name not in taken for name in names) > len(by_place)
+
+
+def may_show_several(estimator: Any, source: Source) -> bool:
+    """Tell whether answered rows have more columns of ids than comparisons, and none with the names of the sides."""
+    names = source.names or []
+    is_answered = source.are_apart[0] or isinstance(source.y, str) or (source.y is None and "y" in names)
+    has_sides = any(side in names or getattr(estimator, side) is not None for side in ("left", "right"))
+    return is_answered and not has_sides and _are_more(estimator, source)
+
+
 def roles_of(estimator: Any, source: Source) -> Roles:
     """Return the columns of comparisons: parameters name them, or else they have their usual names or places."""
     sides = estimator._sides  # noqa: SLF001 - the columns of ids of comparisons
@@ -154,7 +171,7 @@ def roles_of(estimator: Any, source: Source) -> Roles:
             raise DataError(f"Expected 2D array of {len(sides)} columns for X, got {source.width} columns instead")
         return Roles(**dict(zip(sides, range(len(sides)), strict=True)))
     usual = sides
-    if source.has_order:
+    if source.has_order and not (columns.is_empty and _are_more(estimator, source)):
         usual = (*source.names, *("a column", "a second column", "a third column")[source.width :])[: len(sides)]
     chosen = {side: getattr(estimator, side) for side in sides}
     ids = {side: name if chosen[side] is None else chosen[side] for side, name in zip(sides, usual, strict=True)}

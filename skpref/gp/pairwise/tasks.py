@@ -8,7 +8,7 @@ import numpy as np
 
 from skpref._warn import warn
 from skpref.data.tasks import ID, Answers, Tasks, as_comparisons, pairs_of_tasks, read_answers, shown_twice
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataWarning
 from skpref.gp.capabilities import Capabilities
 from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.inference.choices import shares_of
@@ -117,12 +117,3 @@ def chosen_items(tasks: Tasks, place: IntArray, form: str | None) -> NDArray[Any
     chosen = tasks.ids[np.arange(place.size), place]
     plain = all(isinstance(value, str | int) for value in chosen.tolist())
     return np.array(chosen.tolist()) if plain else chosen
-
-
-def best_places(tasks: Tasks, y: Any) -> IntArray:
-    """Return the position of what was chosen, or is the best, in each task, shape (n,)."""
-    place = read_answers(y, tasks).first
-    if (place < 0).any():
-        row = int(np.argmax(place < 0))
-        raise DataError(f"y: task {row} has no best item, which scores are about; leave such tasks out of scores")
-    return place

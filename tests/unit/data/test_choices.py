@@ -108,6 +108,18 @@ def test_numbers_that_may_be_codes_of_levels_give_a_warning():
     read(pd.DataFrame(tasks | {"brand": pd.Categorical(coded)}), features="brand")
 
 
+@pytest.mark.parametrize(("name", "flags"), [("avail", [1, 1, 0] * 2), ("Availability", [True, False, True] * 2)])
+def test_columns_of_availability_that_are_not_read_give_a_warning(name, flags):
+    table = long(**{name: flags})
+    with pytest.warns(DataWarning, match=f"column '{name}' is not read: alternatives .* is 0 count as shown"):
+        read(table, item="item")
+    for column, values in ((name, [1] * 6), (name, [1, 2, 0] * 2), ("average", flags)):
+        read(long(**{column: values}), item="item")  # no warning, which would be an error
+    wide = {"person": ["ann"], "p_1": [3], "p_2": [2], "av_1": [1], "TRAIN_AV": [0], "chosen": [1]}
+    with pytest.warns(DataWarning, match="column 'TRAIN_AV' is not read"):
+        from_tasks(wide, features={"price": ["p_1", "p_2"]})
+
+
 def test_attributes_of_none_may_be_empty():
     empty = long(price=[3, 2, None, 2, 3, float("nan")])
     assert read(empty, features=TWO, none="none") == read(LONG, features=TWO, none="none")
@@ -122,9 +134,9 @@ def test_attributes_of_none_may_be_empty():
     [
         (None, {"features": TWO}, "Expected 2D array"),
         (pd.DataFrame(columns=list(LONG)), {"features": TWO}, r"Found array with 0 sample\(s\)"),
-        (LONG, {}, "from_tasks needs the columns"),
-        (LONG, {"item": "item", "user": None}, "from_tasks needs the columns"),
-        (LONG, {"item": "item", "task": []}, "from_tasks needs the columns"),
+        (LONG, {}, "from_tasks needs task="),
+        (LONG, {"item": "item", "user": None}, "from_tasks needs task="),
+        (LONG, {"item": "item", "task": []}, "from_tasks needs task="),
         (LONG, {"item": "item", "chosen": None}, "from_tasks needs chosen"),
         (LONG, {"item": "item", "rank": "rank", "worst": "worst"}, "from_tasks needs chosen"),
         (LONG, {"item": "item", "task": None}, "task must be a column or a list of columns; got None"),

@@ -5,8 +5,11 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 
+from skpref.data import TaskRows, from_choices, from_rankings, from_tasks, from_winners
 from skpref.data import stored as files
 from skpref.exceptions import DataError, MissingExtraError
 
@@ -207,3 +210,74 @@ def test_a_csv_file_is_refused_where_pyarrow_is_not_installed_too(monkeypatch):
 def test_a_parquet_file_that_was_made_of_a_csv_file_is_read(tmp_path):
     parquet.write_table(pyarrow.table({"a": [1]}), tmp_path / "votes.csv.parquet")
     assert files.open_dataset(tmp_path / "votes.csv.parquet").count_rows() == 1
+
+
+# --------------------------------------------------------------------------------------------------- tables of readers
+LONG = {
+    "task": [1, 1, 1, 2, 2, 2] * 2,
+    "person": ["ann"] * 6 + ["bob"] * 6,
+    "brand": ["x", "y", "none", "y", "x", "none"] * 2,
+    "price": [3.0, 2.0, None, 2.0, 3.0, None] * 2,
+    "size": pd.Categorical(["2", "1", None, "1", "2", None] * 2),
+    "chosen": [0, 1, 0, 1, 0, 0] * 2,
+}
+WIDE = {
+    "who": ["ann", "bob", "ann", "bob"],
+    "a": ["tea", "milk", "tea", "water"],
+    "b": ["milk", "water", "juice", "tea"],
+    "c": [None, "tea", "milk", "juice"],
+    "price_a": [1.0, 2.0, 1.5, 1.0],
+    "price_b": [2.0, 2.5, 1.0, 1.0],
+    "best": ["tea", "tea", "juice", "juice"],
+    "worst": [None, "milk", "milk", "water"],
+    "choice": ["A", "none", "B", "A"],
+    "side": ["a", "b", None, "tie"],
+}
+
+
+PRICES = {"price": ["price_a", "price_b"]}
+
+
+@pytest.mark.parametrize(
+    ("table", "read"),
+    [
+        (LONG, lambda frame: from_tasks(frame, features=["brand", "price", "size"], none="none")),
+        (WIDE, lambda frame: from_tasks(frame, user="who", features=PRICES, chosen="choice", none="none")),
+        (WIDE, lambda frame: from_choices(frame, list("abc"), "best", worst="worst", user="who")),
+        (WIDE, lambda frame: from_rankings(frame, ["a", "b", "c"])),
+        (WIDE, lambda frame: from_winners(frame, "a", "b", "side", missing="drop")),
+    ],
+    ids=["attributes, long", "attributes, wide", "MaxDiff", "rankings", "winners"],
+)
+def test_readers_take_files_as_frames(tmp_path, table, read):
+    """The rows of a task are in two files."""
+    frame = pd.DataFrame(table)
+    for number, part in enumerate((frame[:2], frame[2:])):
+        part.to_parquet(tmp_path / f"{number}.parquet")
+    wanted = read(frame)
+    for stored in (tmp_path, str(tmp_path), dataset.dataset(tmp_path)):
+        found = read(stored)
+        assert_array_equal(found.X, wanted.X)
+        assert_array_equal(found.y, wanted.y)
+        if isinstance(wanted, TaskRows):
+            assert_array_equal(found.items.features, wanted.items.features)
+            assert_array_equal(found.items.ids, wanted.items.ids)
+            assert found.items.feature_names == wanted.items.feature_names
+        else:
+            assert_array_equal(found.sample_weight, wanted.sample_weight)
+            assert found.read_ == wanted.read_
+
+
+def test_readers_refuse_files_that_are_none_or_too_large(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("a,b,best\n")
+    for path, message in (("a.csv", r"read it by pandas\.read_csv, pass the frame"), ("b.parquet", "does not exist")):
+        for read in (lambda frame: from_choices(frame, ["a", "b"], "best"), lambda frame: from_tasks(frame, item="a")):
+            with pytest.raises(DataError, match=message):
+                read(tmp_path / path)
+    pd.DataFrame(WIDE)[:0].to_parquet(tmp_path / "none.parquet")
+    with pytest.raises(DataError, match="at least 1 row"):
+        from_choices(tmp_path / "none.parquet", ["a", "b"], "best")
+    pd.DataFrame(WIDE).to_parquet(tmp_path / "many.parquet")
+    monkeypatch.setattr(files, "MOST_STORED", 3)
+    with pytest.raises(DataError, match=r"X has 4 rows; tables of files .* at most 3"):
+        from_choices(tmp_path / "many.parquet", ["a", "b"], "best")

@@ -375,7 +375,7 @@ def test_columns_may_come_from_generators_and_indexes():
         ({}, {"features": {"chosen": WIDE["price"]}}, "column 'chosen': this is a column of tasks, users or answers"),
         ({}, {"item": "price_1"}, r"a wide table, which features={...} names, has chosen=..., and neither item nor"),
         ({}, {"rank": "price_1"}, r"has chosen=..., and neither item nor rank"),
-        ({}, {"user": None}, "from_tasks needs the columns task=..., user=..., and"),
+        ({}, {"user": None}, "from_tasks needs task=..., user=..., and"),
         ({}, {"user": "who"}, "there is no column 'who'. Found: person, price_1"),
         ({}, {"chosen": None}, "from_tasks needs chosen"),
         ({"person": ["ann", None, "bob"]}, {}, "column 'person', row 1: a person id is missing; fill it in, or leave"),

@@ -126,6 +126,27 @@ def test_two_alternatives_are_a_logit():
     assert_allclose(new_nu, slope * (1.0 + v * exact_tau) + exact_tau * mu, atol=1e-4)
 
 
+@pytest.mark.parametrize("k", [2, 3, 5, 8])
+def test_a_choice_informs_as_its_pairs_of_weight_2_over_k_at_equal_utilities_only(k):
+    """A pair is in the data if one of the two was chosen: with how much both inform, that is 1 / k^2 for each pair."""
+    i, j = pairs_of(k)
+    choice, y = ChoiceLikelihood(np.zeros(i.size, dtype=np.int64)), np.ones(i.size)
+
+    def informations(z):
+        p, nothing = np.exp(z - np.logaddexp.reduce(z)), np.zeros(i.size)
+        whole = -2.0 * choice.expectation(y, z[i] - z[j], nothing)[2]
+        pairs = -2.0 * PairwiseLogit().expectation(y, z[i] - z[j], nothing)[2]
+        return whole, 2.0 / k * (p[i] + p[j]) * pairs
+
+    whole, broken = informations(np.zeros(k))
+    assert_allclose(whole, 1.0 / k**2, rtol=1e-9)
+    assert_allclose(broken, whole, rtol=1e-9)
+    assert_allclose(start_sites(np.zeros(i.size, dtype=np.int64), y)[0], whole, rtol=1e-9)
+    for seed in range(5):
+        whole, broken = informations(np.random.default_rng(seed).normal(size=k))
+        assert np.allclose(whole, broken) == (k == 2)
+
+
 @pytest.mark.parametrize(("k", "tolerance"), [(2, 0.001), (3, 0.002), (5, 0.006), (8, 0.006)])
 def test_expectations_have_the_derivatives_of_the_bound(k, tolerance):
     errors, (i, j) = [], pairs_of(k)

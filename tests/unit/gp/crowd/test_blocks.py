@@ -16,7 +16,6 @@ from skpref.gp.crowd.users import UserRows
 def test_moments_are_those_of_the_joint_gaussian(*, order, most, n_groups, monkeypatch):
     monkeypatch.setattr(module, "_MOST_ENTRIES", most)
     monkeypatch.setattr(stacks, "_STACK", most)
-    monkeypatch.setattr(stacks, "_MOST_PAIRS", most)
     # The first user has fewer pairs than items, and all have a pair whose right side is the first of their items.
     user = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
     left, right = np.array([[3, 1, 3, 1, 0, 2, 2, 1, 1, 2, 3], [1, 3, 1, 0, 2, 1, 0, 0, 2, 0, 0]])

@@ -274,7 +274,7 @@ def test_files_of_tasks_are_brought_into_memory(model, tmp_path, monkeypatch):
     assert_array_equal(stored.predict_proba(frame), clone(model).fit(frame, y).predict_proba(frame))
     with pytest.raises(DataError, match="there is no column 'best'"):
         clone(model).fit(tmp_path / "tasks.parquet", "best")
-    monkeypatch.setattr("skpref._sources._MOST_STORED", 3)
+    monkeypatch.setattr("skpref.data.stored.MOST_STORED", 3)
     with pytest.raises(DataError, match=f"X has {len(y)} rows; tasks, grades.* at most 3: fit to a part"):
         clone(model).fit(tmp_path / "tasks.parquet", "chosen")
     assert {"likelihood", "order_effect"}.isdisjoint(default_space(model))
