@@ -1,10 +1,11 @@
 """`GPPLClassifier`: rows are comparisons ([SG20] sections 3 and 4; docs/maths sections 1 to 5).
 
 The way of a fit, for readers of the code: `fit` below reads the columns of X (`columns.py`) and numbers their ids
-(`data.Comparisons`). `fit.fit_pairs` chooses kernel and inducing points; `PairModel` there states the problem, which is
-a `PairTerm` (`inference/terms/pairs.py`), a likelihood and priors of scales. `inference/svi.py` solves it, with the
-equations of one observation in `inference/sites.py`. The result is a `PairPosterior` (`posterior.py`), which predicts.
-With `time`, groups or context, `over_time.py` stands in the place of `fit.py`. Tasks come in by `tasks.py`.
+(`data.Comparisons`). `base.infer` calls `fit.fit_pairs`, which chooses kernel and inducing points; `PairModel` there
+states the problem, which is a `PairTerm` (`inference/terms/pairs.py`), a likelihood and priors of scales.
+`inference/svi.py` solves it, with the equations of one observation in `inference/sites.py`. The result is a
+`PairPosterior` (`posterior.py`), by which `predictions.py` and `comparison.py` predict. With `time`, groups or context
+(`levels.py`), `over_time.py` stands in the place of `fit.py`. Tasks come in by `tasks.py`.
 """
 
 from __future__ import annotations

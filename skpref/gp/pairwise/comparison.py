@@ -209,180 +209,6 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
             )
         return bool(self.item_effects)
 
-    # ------------------------------------------------------------------------------------------------------------ tasks
-    @property
-    def _has_tasks(self) -> bool:
-        """Whether the rows of the fit are tasks, and not comparisons."""
-        return getattr(self, "_form", None) is not None
-
-    @property
-    def _has_side(self) -> bool:
-        """Whether the left side has an effect; positions of tasks are covariates."""
-        return bool(self.order_effect) and not self._has_tasks
-
-    def _holds_tasks(self, X: Any, y: Any) -> bool:
-        """Tell whether rows of X are tasks; named columns of the sides say that they are not."""
-        if self.likelihood == "luce" or isinstance(self.likelihood, Luce) or self._has_grades:
-            return not self._has_grades
-        named = X is None or any(getattr(self, name, None) is not None for name in ("left", "right"))
-        return not named and are_tasks(X, y, len(self._sides))
-
-    def _read_tasks(self, X: Any, *, reset: bool = False, weighted: bool = False) -> Tasks:
-        """Return tasks; after a fit they may show fewer items than in the fit."""
-        named = self._columns
-        tasks = named.read_tasks(X, weighted=weighted)
-        K = tasks.present.shape[1]
-        if not reset:
-            self._refuse_other_covariates()
-            if self.classes_.size < K:
-                raise DataError(
-                    f"X shows up to {K} items in a task, but {type(self).__name__} is expecting {self.n_features_in_} "
-                    f"features (columns) as input: at most {self.classes_.size} items"
-                )
-            if self.classes_.size > K and all(isinstance(name, str) for name in named.roles.columns()):
-                return tasks  # of fewer columns, of which none is named by its position
-        validate_names(self, X, reset=reset, skip_check_array=True)
-        return tasks
-
-    def _covariates_of_tasks(self, tasks: Tasks) -> Array | None:
-        """Return the covariates of the alternatives, indicators of positions at the end, shape (n, K, q)."""
-        return add_positions(tasks, self.classes_.size) if self.order_effect else tasks.covariates
-
-    @abstractmethod
-    def _task_moments(
-        self, tasks: Tasks, task: IntArray, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None
-    ) -> tuple[Array, Array]:
-        """Return posterior means and variances of pairs, each of one task."""
-
-    def _shares(self, tasks: Tasks) -> Array:
-        """Return the probability that each position is chosen, 0 where nothing was shown, shape (n, K)."""
-        return predict_shares(tasks, self._items, self._covariates_of_tasks(tasks), partial(self._task_moments, tasks))
-
-    def _chosen_places(self, X: Any, y: Any) -> IntArray:
-        """Return the position of what was chosen, or is the best, in each task, shape (n,)."""
-        place = read_answers(y, self._read_tasks(X)).first
-        if (place < 0).any():
-            row = int(np.argmax(place < 0))
-            raise DataError(f"y: task {row} has no best item, which scores are about; leave such tasks out of scores")
-        return place
-
-    def _refuse_tasks(self, method: str, instead: str) -> None:
-        """Refuse a method of comparisons where the model is of tasks."""
-        check_is_fitted(self)
-        if self._has_tasks:
-            raise DataError(f"{method} is for comparisons of two items; the model was fitted to tasks: use {instead}")
-
-    # ----------------------------------------------------------------------------------------------- rows not in memory
-    @property
-    def _needs_memory(self) -> bool:
-        """Whether a fit brings rows of files or a cluster into memory first."""
-        return bool(self._has_grades) or self._holds_tasks(None, None)
-
-    def _brought(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """Return the arguments of `fit`; tasks and grades of files or a cluster are brought into memory."""
-        source = as_source(X, y, sample_weight) if is_elsewhere(X) else None
-        if source is None or not (self._needs_memory or may_show_several(self, source)):
-            return X, y, sample_weight
-        rows = feature_columns(source)[0]
-        if not self._needs_memory and rows.n_rows > MOST_STORED:
-            return X, y, sample_weight
-        brought = bring_rows(rows, "tasks, grades, groups and teams")
-        return brought if self._needs_memory or self._holds_tasks(*brought[:2]) else (X, y, sample_weight)
-
-    @abstractmethod
-    def _shard_options(self) -> ShardOptions:
-        """Return how the comparisons of a shard are read and merged."""
-
-    @abstractmethod
-    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
-        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
-
-    def _fit_source(self, source: Source) -> None:
-        """Fit to comparisons that are not in memory."""
-        try:
-            roles = roles_of(self, source)
-        except DataError as error:
-            if not may_show_several(self, source):
-                raise
-            raise DataError(f"{error}; {SEVERAL}") from error
-        names: list[str] | int = source.width
-        if source.names is not None:
-            names = [getattr(roles, side) for side in self._sides] if self._columns.is_empty else source.names
-        named = [] if source.names is None else replace(roles, winner=None, weight=None).columns()
-        read = source.rows(named, roles.winner, roles.weight).keep(read_shard, roles, self._shard_options())
-        self._fit_shards(*read)
-        set_features(self, names)
-
-    # ------------------------------------------------------------------------------------------------------- covariates
-    @property
-    def _shared(self) -> PairPosterior:
-        """The part of the posterior that has the effects."""
-        posterior: PairPosterior = getattr(self.posterior_, "consensus", self.posterior_)
-        return posterior
-
-    @property
-    def _effect_names(self) -> list[str]:
-        """Names of the covariates by the parameters, and of the positions of tasks."""
-        positions = range(1, self.classes_.size) if self._has_tasks and self.order_effect else ()
-        return [*self._columns.names, *(f"position {k}" for k in positions)]
-
-    def _set_effects(self) -> None:
-        """Set the attributes of effects after a fit."""
-        mean, variance = self._shared.order_effect
-        self.order_effect_ = mean, float(np.sqrt(variance))
-        coefficients, covariance = self._shared.coefficients
-        for name, values in (("coef_", coefficients), ("coef_std_", np.sqrt(np.diagonal(covariance)))):
-            # scikit-learn's selectors take an empty `coef_` for the importance of columns, and keep none.
-            self.__dict__.pop(name, None)
-            if values.size:
-                setattr(self, name, values)
-        self.covariate_names_ = np.array(self._effect_names, dtype=str)
-
-    def _refuse_other_covariates(self) -> None:
-        """Refuse covariates that the fit did not have, or had in another order."""
-        check_unchanged("covariates", self._effect_names, self.covariate_names_.tolist())
-
-    def _with_covariates(self, rows: PairRows) -> PairRows:
-        """Return rows to learn from; ids without covariates have zeros."""
-        if rows.covariates is not None or not self.covariate_names_.size:
-            return rows
-        return rows._replace(covariates=np.zeros((rows.left.size, self.covariate_names_.size)))
-
-    def _check_effects(self, comparisons: Any) -> None:
-        """Raise DataError unless parameters, posterior and comparisons have the same covariates."""
-        same = self.covariate_names_.tolist() == self._effect_names
-        require(same, self, "covariate_names_", "must be the names of the covariates")
-        n = self.covariate_names_.size
-        require(self._shared.covariate_scale.size == n, self, "posterior_", "must have the effects of covariates")
-        held = getattr(comparisons, "covariates", None)
-        kept = (0 if held is None else held.shape[1]) == n or isinstance(comparisons, ComparisonCounts)
-        require(kept, self, "_comparisons", f"must have {n} covariates")
-
-    def covariate_table(self, *, at: Any = None, credibility: float = 0.9) -> Any:
-        """Return the effects of covariates with their uncertainty.
-
-        Parameters
-        ----------
-        at : datetime, str or number, default=None
-            Time of the effects of a `GPPLClassifier` with `time`, which drift. None: that of the last comparison.
-        credibility : float, default=0.9
-            Posterior probability of each interval.
-
-        Returns
-        -------
-        pandas.DataFrame or CovariateEffects
-            One row for each covariate, and one for the order effect if it is learnt, with the columns of
-            `CovariateEffects`. A data frame if pandas is installed.
-        """
-        check_is_fitted(self)
-        names = self.covariate_names_.tolist()
-        posterior = self._shared if at is None else self._posterior_at(at)
-        return frame_or_record(describe_effects(posterior, names, self.likelihood_, credibility))
-
-    def _posterior_at(self, at: Any) -> PairPosterior:
-        """Return the posterior at a time, where effects move."""
-        raise DataError(f"at={shorten(at)} is for effects that drift, in a GPPLClassifier that was fitted with time=")
-
     # ------------------------------------------------------------------------------------------------------ predictions
     @abstractmethod
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
@@ -563,3 +389,177 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
             return pair_accuracy(np.ones(right.size), right.astype(np.float64), sample_weight=sample_weight)
         left = self._left_probability(X)
         return pair_accuracy(read_labels(y, left.size), left, sample_weight=sample_weight)
+
+    # ------------------------------------------------------------------------------------------------------- covariates
+    @property
+    def _shared(self) -> PairPosterior:
+        """The part of the posterior that has the effects."""
+        posterior: PairPosterior = getattr(self.posterior_, "consensus", self.posterior_)
+        return posterior
+
+    @property
+    def _effect_names(self) -> list[str]:
+        """Names of the covariates by the parameters, and of the positions of tasks."""
+        positions = range(1, self.classes_.size) if self._has_tasks and self.order_effect else ()
+        return [*self._columns.names, *(f"position {k}" for k in positions)]
+
+    def _set_effects(self) -> None:
+        """Set the attributes of effects after a fit."""
+        mean, variance = self._shared.order_effect
+        self.order_effect_ = mean, float(np.sqrt(variance))
+        coefficients, covariance = self._shared.coefficients
+        for name, values in (("coef_", coefficients), ("coef_std_", np.sqrt(np.diagonal(covariance)))):
+            # scikit-learn's selectors take an empty `coef_` for the importance of columns, and keep none.
+            self.__dict__.pop(name, None)
+            if values.size:
+                setattr(self, name, values)
+        self.covariate_names_ = np.array(self._effect_names, dtype=str)
+
+    def _refuse_other_covariates(self) -> None:
+        """Refuse covariates that the fit did not have, or had in another order."""
+        check_unchanged("covariates", self._effect_names, self.covariate_names_.tolist())
+
+    def _with_covariates(self, rows: PairRows) -> PairRows:
+        """Return rows to learn from; ids without covariates have zeros."""
+        if rows.covariates is not None or not self.covariate_names_.size:
+            return rows
+        return rows._replace(covariates=np.zeros((rows.left.size, self.covariate_names_.size)))
+
+    def _check_effects(self, comparisons: Any) -> None:
+        """Raise DataError unless parameters, posterior and comparisons have the same covariates."""
+        same = self.covariate_names_.tolist() == self._effect_names
+        require(same, self, "covariate_names_", "must be the names of the covariates")
+        n = self.covariate_names_.size
+        require(self._shared.covariate_scale.size == n, self, "posterior_", "must have the effects of covariates")
+        held = getattr(comparisons, "covariates", None)
+        kept = (0 if held is None else held.shape[1]) == n or isinstance(comparisons, ComparisonCounts)
+        require(kept, self, "_comparisons", f"must have {n} covariates")
+
+    def covariate_table(self, *, at: Any = None, credibility: float = 0.9) -> Any:
+        """Return the effects of covariates with their uncertainty.
+
+        Parameters
+        ----------
+        at : datetime, str or number, default=None
+            Time of the effects of a `GPPLClassifier` with `time`, which drift. None: that of the last comparison.
+        credibility : float, default=0.9
+            Posterior probability of each interval.
+
+        Returns
+        -------
+        pandas.DataFrame or CovariateEffects
+            One row for each covariate, and one for the order effect if it is learnt, with the columns of
+            `CovariateEffects`. A data frame if pandas is installed.
+        """
+        check_is_fitted(self)
+        names = self.covariate_names_.tolist()
+        posterior = self._shared if at is None else self._posterior_at(at)
+        return frame_or_record(describe_effects(posterior, names, self.likelihood_, credibility))
+
+    def _posterior_at(self, at: Any) -> PairPosterior:
+        """Return the posterior at a time, where effects move."""
+        raise DataError(f"at={shorten(at)} is for effects that drift, in a GPPLClassifier that was fitted with time=")
+
+    # ----------------------------------------------------------------------------------------------- rows not in memory
+    @property
+    def _needs_memory(self) -> bool:
+        """Whether a fit brings rows of files or a cluster into memory first."""
+        return bool(self._has_grades) or self._holds_tasks(None, None)
+
+    def _brought(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return the arguments of `fit`; tasks and grades of files or a cluster are brought into memory."""
+        source = as_source(X, y, sample_weight) if is_elsewhere(X) else None
+        if source is None or not (self._needs_memory or may_show_several(self, source)):
+            return X, y, sample_weight
+        rows = feature_columns(source)[0]
+        if not self._needs_memory and rows.n_rows > MOST_STORED:
+            return X, y, sample_weight
+        brought = bring_rows(rows, "tasks, grades, groups and teams")
+        return brought if self._needs_memory or self._holds_tasks(*brought[:2]) else (X, y, sample_weight)
+
+    @abstractmethod
+    def _shard_options(self) -> ShardOptions:
+        """Return how the comparisons of a shard are read and merged."""
+
+    @abstractmethod
+    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
+        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
+
+    def _fit_source(self, source: Source) -> None:
+        """Fit to comparisons that are not in memory."""
+        try:
+            roles = roles_of(self, source)
+        except DataError as error:
+            if not may_show_several(self, source):
+                raise
+            raise DataError(f"{error}; {SEVERAL}") from error
+        names: list[str] | int = source.width
+        if source.names is not None:
+            names = [getattr(roles, side) for side in self._sides] if self._columns.is_empty else source.names
+        named = [] if source.names is None else replace(roles, winner=None, weight=None).columns()
+        read = source.rows(named, roles.winner, roles.weight).keep(read_shard, roles, self._shard_options())
+        self._fit_shards(*read)
+        set_features(self, names)
+
+    # ------------------------------------------------------------------------------------------------------------ tasks
+    @property
+    def _has_tasks(self) -> bool:
+        """Whether the rows of the fit are tasks, and not comparisons."""
+        return getattr(self, "_form", None) is not None
+
+    @property
+    def _has_side(self) -> bool:
+        """Whether the left side has an effect; positions of tasks are covariates."""
+        return bool(self.order_effect) and not self._has_tasks
+
+    def _holds_tasks(self, X: Any, y: Any) -> bool:
+        """Tell whether rows of X are tasks; named columns of the sides say that they are not."""
+        if self.likelihood == "luce" or isinstance(self.likelihood, Luce) or self._has_grades:
+            return not self._has_grades
+        named = X is None or any(getattr(self, name, None) is not None for name in ("left", "right"))
+        return not named and are_tasks(X, y, len(self._sides))
+
+    def _read_tasks(self, X: Any, *, reset: bool = False, weighted: bool = False) -> Tasks:
+        """Return tasks; after a fit they may show fewer items than in the fit."""
+        named = self._columns
+        tasks = named.read_tasks(X, weighted=weighted)
+        K = tasks.present.shape[1]
+        if not reset:
+            self._refuse_other_covariates()
+            if self.classes_.size < K:
+                raise DataError(
+                    f"X shows up to {K} items in a task, but {type(self).__name__} is expecting {self.n_features_in_} "
+                    f"features (columns) as input: at most {self.classes_.size} items"
+                )
+            if self.classes_.size > K and all(isinstance(name, str) for name in named.roles.columns()):
+                return tasks  # of fewer columns, of which none is named by its position
+        validate_names(self, X, reset=reset, skip_check_array=True)
+        return tasks
+
+    def _covariates_of_tasks(self, tasks: Tasks) -> Array | None:
+        """Return the covariates of the alternatives, indicators of positions at the end, shape (n, K, q)."""
+        return add_positions(tasks, self.classes_.size) if self.order_effect else tasks.covariates
+
+    @abstractmethod
+    def _task_moments(
+        self, tasks: Tasks, task: IntArray, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None
+    ) -> tuple[Array, Array]:
+        """Return posterior means and variances of pairs, each of one task."""
+
+    def _shares(self, tasks: Tasks) -> Array:
+        """Return the probability that each position is chosen, 0 where nothing was shown, shape (n, K)."""
+        return predict_shares(tasks, self._items, self._covariates_of_tasks(tasks), partial(self._task_moments, tasks))
+
+    def _chosen_places(self, X: Any, y: Any) -> IntArray:
+        """Return the position of what was chosen, or is the best, in each task, shape (n,)."""
+        place = read_answers(y, self._read_tasks(X)).first
+        if (place < 0).any():
+            row = int(np.argmax(place < 0))
+            raise DataError(f"y: task {row} has no best item, which scores are about; leave such tasks out of scores")
+        return place
+
+    def _refuse_tasks(self, method: str, instead: str) -> None:
+        """Refuse a method of comparisons where the model is of tasks."""
+        check_is_fitted(self)
+        if self._has_tasks:
+            raise DataError(f"{method} is for comparisons of two items; the model was fitted to tasks: use {instead}")

@@ -91,10 +91,9 @@ class PairPredictions(ComparisonClassifier):
     ) -> tuple[Array, Array]:
         self._refuse_other_times(tasks)
         if tasks.time is None:
-            return self.posterior_.pairs(*pairs, covariates=covariates)
+            return self._pair_moments(pairs, covariates)
         levels = self._levels.of_rows(tasks)
-        at = tasks.time[task], None if levels is None else levels[task]
-        return self.moving_posterior_.pairs(*pairs, at[0], covariates, at[1], order=True)
+        return self._pair_moments(pairs, covariates, tasks.time[task], None if levels is None else levels[task])
 
     def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
         """Refuse times that a model without them cannot use, their absence, and dates in the place of numbers."""
@@ -115,11 +114,23 @@ class PairPredictions(ComparisonClassifier):
 
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
         rows, items, left, right = self._pairs(X)
+        levels = None if rows.time is None else self._levels.of_rows(rows)
         covariates = rows.covariates if order else None
-        if rows.time is None:
-            return self.posterior_.pairs(items, left, right, covariates=covariates, order=order)
-        levels = self._levels.of_rows(rows)
-        return self.moving_posterior_.pairs(items, left, right, rows.time, covariates, levels, order=order)
+        return self._pair_moments((items, left, right), covariates, rows.time, levels, order=order)
+
+    def _pair_moments(
+        self,
+        pairs: tuple[Items, IntArray, IntArray],
+        covariates: Array | None,
+        time: Array | None = None,
+        levels: Array | None = None,
+        *,
+        order: bool = True,
+    ) -> tuple[Array, Array]:
+        """Return means and variances of the differences of items, given (items, left, right); over time with times."""
+        if time is None:
+            return self.posterior_.pairs(*pairs, covariates=covariates, order=order)
+        return self.moving_posterior_.pairs(*pairs, time, covariates, levels, order=order)
 
     def latent_covariance(self, X: IdRows) -> Array:
         """Return the posterior covariance of the utility differences of pairs, all effects included.
@@ -274,13 +285,10 @@ class PairPredictions(ComparisonClassifier):
         if comparisons.covariates is None and comparisons.time is None:
             return None
         items = self._items.rows(np.arange(self._items.vocabulary.size))
-        pairs, covariates = (items, comparisons.left, comparisons.right), comparisons.covariates
-        if comparisons.time is None:
-            moments = self.posterior_.pairs(*pairs, covariates=covariates)
-        else:
-            moments = self.moving_posterior_.pairs(*pairs, comparisons.time, covariates, comparisons.levels, order=True)
+        pairs, levels = (items, comparisons.left, comparisons.right), comparisons.levels
+        moments = self._pair_moments(pairs, comparisons.covariates, comparisons.time, levels)
         if self.likelihood_.ties_are_answers:
-            answers = self._answers_in(moments, comparisons.levels)
+            answers = self._answers_in(moments, levels)
             return answers @ np.linspace(1.0, 0.0, answers.shape[1])
         return self.likelihood_.predict(*moments)
 
