@@ -38,7 +38,7 @@ from skpref.gp.pairwise.base import (
     set_attributes,
 )
 from skpref.gp.pairwise.columns import refuse_two_weights, warn_never_left, warn_of_sides, warn_unlabelled
-from skpref.gp.pairwise.fit import PairConfig, PairData
+from skpref.gp.pairwise.fit import PairData
 from skpref.gp.pairwise.levels import units_of_context
 from skpref.gp.pairwise.over_time import DYNAMICS, STILL, end_posterior, infer_over_time, refuse_earlier
 from skpref.gp.pairwise.predictions import PairPredictions
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from skpref.data.shards import ShardSummary
     from skpref.data.tasks import Tasks
     from skpref.gp.pairwise.columns import PairRows
-    from skpref.gp.pairwise.fit import PairFit
     from skpref.inference.shards import Shards
     from skpref.likelihoods import Likelihood
     from skpref.settings import LBFGS, SVI, Checkpoint, Fixed, Gamma, Inducing
@@ -546,18 +545,15 @@ class GPPLClassifier(PairPredictions):
         config = self._config_of_ties(self._config(offsets=self._has_offsets(), order=self.order_effect), kept)
         merged = kept if config.likelihood.ties_are_answers else kept.merged(keep_order=self.order_effect)
         data = PairData(items.seen_features, merged)
-        set_attributes(self, self._infer_utilities(data, config, is_dated=is_dated, resume=resume))
-        self._keep(kept)
-
-    def _infer_utilities(self, data: PairData, config: PairConfig, *, is_dated: bool, resume: bool = False) -> PairFit:
-        """Fit; over time where comparisons have times. With `resume`, hyperparameters stay."""
         if self.time is None:
             STILL.check(vars(self))
-        if data.comparisons.time is not None:
-            return infer_over_time(self, data, config, self._columns.widths, is_dated=is_dated, resume=resume)
-        fit = infer(self, data, config, self.item_ids_, resume=resume)
-        self._forget_times()
-        return fit
+        if merged.time is None:
+            fit = infer(self, data, config, self.item_ids_, resume=resume)
+            self._forget_times()
+        else:
+            fit = infer_over_time(self, data, config, self._columns.widths, is_dated=is_dated, resume=resume)
+        set_attributes(self, fit)
+        self._keep(kept)
 
     def _forget_times(self) -> None:
         """Leave out what an earlier fit over time or in groups has set."""
