@@ -34,7 +34,7 @@ def join_users(
     *,
     keep_order: bool,
 ) -> tuple[Comparisons, list[Any], IntArray]:
-    """Bring the rows of each user into one shard; return all answers, handles on those of each shard, and sizes.
+    """Bring the rows of each user into one shard; return all answers, handles on the answers of each shard, and sizes.
 
     `numbers` are of the items, the users and the groups of each place that was read.
     """

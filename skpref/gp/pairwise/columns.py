@@ -60,7 +60,7 @@ class PairColumns:
     group_names: tuple[Any, ...] = ()  # of the columns of groups, as callers name them
 
     @classmethod
-    def of_estimator(cls, estimator: Any, sides: Sequence[str]) -> PairColumns:
+    def read_parameters(cls, estimator: Any, sides: Sequence[str]) -> PairColumns:
         """Return the columns that the parameters of an estimator name."""
         ids = {side: getattr(estimator, side) for side in sides}
         more = (getattr(estimator, name, None) for name in ("covariates", "weight", "groups", "time", "context"))

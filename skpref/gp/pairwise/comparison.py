@@ -103,7 +103,7 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
     @property
     def _columns(self) -> PairColumns:
         """The columns of X that parameters name."""
-        return PairColumns.of_estimator(self, self._sides)
+        return PairColumns.read_parameters(self, self._sides)
 
     @property
     def _levels(self) -> GroupLevels:

@@ -45,7 +45,7 @@ class GroupLevels:
         check_unchanged("groups", [*self.columns.groups], [*self.groups])
 
     def with_new(self, columns: Sequence[Any]) -> list[Entities]:
-        """Return the groups of each kind with those of more rows."""
+        """Return the groups of each kind, with the groups of more rows."""
         self.refuse_others()
         return [kind.with_new(None, ids) for kind, ids in zip(self.groups.values(), columns, strict=True)]
 
@@ -73,7 +73,7 @@ class GroupLevels:
             raise DataError(f"context: {what} of the fit; use the unit of the fit")
         return found
 
-    def of_rows(self, rows: PairRows | Tasks) -> Array | None:
+    def number_rows(self, rows: PairRows | Tasks) -> Array | None:
         """Return groups, -1 where one is unknown, and numbers of context, for predictions; None without any."""
         columns = [self.groups_of(rows.groups, "mark"), self.context_of(rows)]
         held = [column for column in columns if column is not None]

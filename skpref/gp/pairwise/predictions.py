@@ -92,7 +92,7 @@ class PairPredictions(ComparisonClassifier):
         self._refuse_other_times(tasks)
         if tasks.time is None:
             return self._pair_moments(pairs, covariates)
-        levels = self._levels.of_rows(tasks)
+        levels = self._levels.number_rows(tasks)
         return self._pair_moments(pairs, covariates, tasks.time[task], None if levels is None else levels[task])
 
     def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
@@ -114,7 +114,7 @@ class PairPredictions(ComparisonClassifier):
 
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
         rows, items, left, right = self._pairs(X)
-        levels = None if rows.time is None else self._levels.of_rows(rows)
+        levels = None if rows.time is None else self._levels.number_rows(rows)
         covariates = rows.covariates if order else None
         return self._pair_moments((items, left, right), covariates, rows.time, levels, order=order)
 
@@ -149,7 +149,7 @@ class PairPredictions(ComparisonClassifier):
         rows, items, left, right = self._pairs(X, tell_new_apart=True)
         posterior = self.posterior_
         if rows.time is not None:
-            levels = self._levels.of_rows(rows)
+            levels = self._levels.number_rows(rows)
             moments = np.column_stack([rows.time] + ([] if levels is None else [levels]))
             if (moments != moments[0]).any():
                 raise DataError(
@@ -312,7 +312,7 @@ class PairPredictions(ComparisonClassifier):
         if self.tie_thresholds_ is None:
             return super()._answers(X)
         rows = self._read(X, reset=False, weighted=False)
-        return self._answers_in(self._moments(X), self._levels.of_rows(rows))
+        return self._answers_in(self._moments(X), self._levels.number_rows(rows))
 
     def _left_probability(self, X: Any) -> Array:
         return super()._left_probability(X) if self.tie_thresholds_ is None else share_of_left(self._answers(X))

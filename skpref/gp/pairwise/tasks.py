@@ -1,4 +1,4 @@
-"""What is different where rows of X are tasks: several items that were shown together, of which one was chosen."""
+"""What is different where rows of X are tasks: several items that were shown together, and one was chosen."""
 
 from __future__ import annotations
 
