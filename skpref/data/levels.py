@@ -35,17 +35,18 @@ def ordered_levels(
     class_order: ArrayLike | None = None,
     *,
     fewest: int = 2,
-    steps: bool = False,
     are_rows: bool = True,
     column: Any = None,  # any array-like
 ) -> tuple[AnyArray, IntArray]:
     """Return the levels of ordered labels, low to high, and the number of each label's level, shape (n,).
 
-    With `steps`, few numbers with fractions, such as half stars, are levels, too. Unless they `are_rows`, labels are
-    distinct ones of many rows. The column, by default y, is what the labels were read from and may have categories.
+    Few numbers with fractions, such as half stars, are levels, too, in rows at least twice as many or an order. Unless
+    they `are_rows`, labels are distinct ones of many rows. The column, by default y, is what the labels were read from
+    and may have categories.
     """
     values = column_or_1d(check_labels(y), warn=True)
-    if not (steps and _are_steps(values)):
+    most = _MOST_STEPS if class_order is not None or not are_rows else min(_MOST_STEPS, values.size // 2)
+    if not _are_steps(values, most):
         # Many labels that are all different would be numbers.
         check_classification_targets(values if are_rows else np.repeat(values, 2))
     stated, categorical = (None, False) if class_order is not None else stated_order(y if column is None else column)
@@ -89,7 +90,7 @@ def levels_of_parts(
     if class_order is None and orders:
         class_order = _common_order(orders)
     distinct = np.unique(np.asarray(check_labels(np.concatenate(labels))))
-    classes, _ = ordered_levels(distinct, class_order, steps=True, are_rows=False)
+    classes, _ = ordered_levels(distinct, class_order, are_rows=False)
     return classes, [encode_levels(own, classes, are_rows=False) for own in labels]
 
 
@@ -106,15 +107,16 @@ def _common_order(orders: Sequence[AnyArray]) -> AnyArray:
     return longest
 
 
-def _are_steps(values: AnyArray) -> bool:
+def _are_steps(values: AnyArray, most: int) -> bool:
     """Return whether numbers with fractions are levels, such as half stars; refuse many of them: measurements."""
     if values.dtype.kind != "f" or not np.isfinite(values).all():
         return False
     distinct = np.unique(values)
-    if distinct.size > _MOST_STEPS and np.any(distinct != np.floor(distinct)):
-        got = f"y holds {distinct.size} numbers with fractions, and at most {_MOST_STEPS} are taken for levels"
-        raise DataError(f"Unknown label type: continuous. {got}. Round them, or use a model of numbers: VariationalFM.")
-    return bool(distinct.size <= _MOST_STEPS)
+    if distinct.size > most and np.any(distinct != np.floor(distinct)):
+        got = f"y holds {distinct.size} numbers with fractions, and at most {most} are taken for levels here"
+        advice = "Round them, state class_order=[...], or use a model of numbers: SVGPRegressor, VariationalFM."
+        raise DataError(f"Unknown label type: continuous. {got}. {advice}")
+    return bool(distinct.size <= most)
 
 
 def _check_natural_order(classes: AnyArray, *, categorical: bool) -> None:

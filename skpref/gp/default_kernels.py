@@ -129,9 +129,12 @@ def feature_scales(X: Features) -> Array:
 
 def rows_apart(X: Features) -> IntArray:
     """Return in how many rows a feature is not at its median, shape (d,): few where it is a rare category."""
-    if sparse.issparse(X):  # whose columns are 0 in most rows, or count for all
-        return np.bincount(X.indices, X.data != 0.0, X.shape[1]).astype(np.int64)
-    return np.sum(np.median(X, axis=0) != X, axis=0)
+    if not sparse.issparse(X):
+        return np.sum(np.median(X, axis=0) != X, axis=0)
+    apart = np.bincount(X.indices, X.data != 0.0, X.shape[1]).astype(np.int64)
+    often = np.flatnonzero(2 * apart > X.shape[0])
+    apart[often] = rows_apart(X[:, often].toarray())
+    return apart
 
 
 def standard_deviations(X: Features) -> Array:

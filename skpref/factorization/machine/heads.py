@@ -151,7 +151,7 @@ class LevelHead(LabelHead):
     def read(self, y: NDArray[Any], used: Any, classes: Any, column: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the levels of the used rows, and all levels; declared ones need no rows."""
         order, fewest = (self.class_order, 2) if classes is None else (classes, 1)
-        classes, level = ordered_levels(y, order, column=column, fewest=fewest, steps=True)
+        classes, level = ordered_levels(y, order, column=column, fewest=fewest)
         level = level[used]
         if np.unique(level).size < fewest or classes.size < 2:
             msg = f"at least 2 classes (levels) must have rows of positive weight; got {np.unique(level).size}."

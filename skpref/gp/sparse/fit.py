@@ -65,6 +65,7 @@ __all__ = [
     "refit_from_moments",
     "resumed_parameters",
     "with_shorter_scales",
+    "with_strong_linear_part",
     "with_warped_features",
 ]
 
@@ -83,6 +84,7 @@ _LINEAR_ODDS: Final = 1.0  # nats against a linear part: where it is wrong it pr
 _WARPED_ODDS: Final = 2.0  # nats against warped features: on 87 rows .4 nats for them were wrong
 _LINEAR_START: Final = 10.0  # its first variance: a search that begins at 1 missed a line in 21 features of 47 rows
 # Where searches start
+_STRONGER: Final = 1e3  # factor on the variance of a linear part, for differences of features that are nearly the same
 _KERNEL_VARIANCE: Final = (1e-4, 1e4)  # bounds of the default kernel's variance, in variances of the targets
 _INITIAL_NOISE: Final = 0.1  # variance of the noise, in variances of the targets, as all that follow
 _MIN_NOISE: Final = 0.01  # least noise at the start of the second stage: a subset may be explained without noise
@@ -316,6 +318,13 @@ def resumed_parameters(
 def with_shorter_scales(start: SparseParameters) -> SparseParameters:
     """Return the start with shorter length-scales, within their bounds."""
     return _with_scales(start, lambda log_scale: log_scale + np.log(_SHORTER))
+
+
+def with_strong_linear_part(start: SparseParameters) -> SparseParameters:
+    """Return the start of a default kernel with a linear part, whose variance is larger."""
+    kernel, theta = start.kernel, start.kernel.theta.copy()
+    theta[-1] += np.log(_STRONGER)
+    return replace(start, kernel=kernel.clone_with_theta(theta))
 
 
 def with_usual_scales(start: SparseParameters) -> SparseParameters:

@@ -25,6 +25,7 @@ from skpref.gp.sparse.fit import (
     may_move_points,
     resumed_parameters,
     with_shorter_scales,
+    with_strong_linear_part,
     with_warped_features,
 )
 from skpref.gp.sparse.search import ObjectiveValue, SparseParameters, SparseSearch, length_scales
@@ -336,7 +337,9 @@ def _learn(
         chosen, found = _search(few, starts, sparse, priors)
         starts = [chosen.parameters]
         first_objective = replace(first_objective, likelihood=found.likelihood, state=found.state)
-    search, objective = _search(first_objective, starts, sparse, priors)
+    is_few = kernel is None and start is None and data.n <= sparse.linear_rows
+    strong = with_strong_linear_part(parameters) if is_few else None
+    search, objective = _search(first_objective, starts, sparse, priors, strong)
     if not exact:
         _move_points(search, objective, distinct)
     return search, objective.likelihood, objective.state
@@ -396,13 +399,23 @@ def _search(
     starts: list[SparseParameters],
     config: SparseConfig,
     priors: PriorsOfKernel = no_priors,
+    other: SparseParameters | None = None,
 ) -> tuple[SparseSearch, _OptimalBound]:
-    """Search from every start; return the search of the highest bound, with the objective and its last posterior."""
+    """Search from every start; return the search of the highest bound, with the objective and its last posterior.
+
+    From the other start, too, if it is higher than where these searches end.
+    """
     # Few rows can have several optima: on ``ionosphere`` (34 features) they are .01 nats per row apart.
     runs = [(SparseSearch(config, start), replace(objective, priors=priors(start.kernel))) for start in starts]
     for search, own_objective in runs:
         search.ascend(own_objective)
-    return max(runs, key=lambda run: run[0].height)
+    best = max(runs, key=lambda run: run[0].height)
+    if other is not None:
+        search, own_objective = SparseSearch(config, other), replace(objective, priors=priors(other.kernel))
+        if search.value(own_objective) > best[0].height:
+            search.ascend(own_objective)
+            return search, own_objective
+    return best
 
 
 def _move_points(search: SparseSearch, objective: _OptimalBound, distinct: Features) -> None:

@@ -242,10 +242,17 @@ def test_collections_of_dask_are_refused_as_labels_and_as_their_order():
 
 def test_numbers_with_fractions_are_levels_while_they_are_few():
     half = np.repeat(np.arange(100) + 0.5, 2)
-    assert ordered_levels(half, steps=True)[0].size == 100
-    assert ordered_levels(np.repeat(np.arange(120.0), 2), steps=True)[0].size == 120
+    assert ordered_levels(half)[0].size == 100
+    assert ordered_levels(np.repeat(np.arange(120.0), 2))[0].size == 120
     with pytest.raises(DataError, match=r"101 numbers with fractions, and at most 100 .* Round them"):
-        ordered_levels(np.append(half, 0.0), steps=True)
+        ordered_levels(np.append(half, 0.0))
+
+
+def test_few_rows_with_fractions_are_levels_where_they_recur_or_an_order_says_so():
+    assert ordered_levels([0.5, 1.0, 0.5, 1.0])[1].tolist() == [0, 1, 0, 1]
+    assert ordered_levels([0.5, 1.0, 2.0], [0.5, 1.0, 1.5, 2.0])[1].tolist() == [0, 1, 3]
+    with pytest.raises(ValueError, match=r"3 numbers with fractions, and at most 2 .*class_order"):
+        ordered_levels([0.5, 1.0, 0.5, 2.0, 1.0])
 
 
 @pytest.mark.parametrize(("y", "levels"), [([2, 1], ["1", "2"]), (["2", "1"], [1, 2])])

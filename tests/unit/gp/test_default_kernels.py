@@ -112,3 +112,11 @@ def test_parameters_of_kernels_in_full_precision():
     assert dict(parameters)["k2__length_scale"] == 1.0 / 3.0
     assert dict(parameters)["k1__length_scale"] == [1.0, 2.0]
     assert dict(parameters)["k1"][0] == "RBF"
+
+
+@both
+def test_rows_apart(convert):
+    rare, often, half = np.repeat([0.0, 1.0], [37, 3]), np.repeat([2.0, 0.0], [38, 2]), np.repeat([0.0, 1.0], 20)
+    rows = convert(np.column_stack([X, rare, often, half, np.zeros(40)]))
+    assert_array_equal(defaults.rows_apart(rows)[[0, 1, 2, 3, 4, 6]], [40, 40, 40, 3, 2, 0])
+    assert defaults.rows_apart(rows)[5] >= 20

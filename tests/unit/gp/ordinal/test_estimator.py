@@ -561,3 +561,11 @@ def test_verbose_prints_a_line_an_evaluation_or_a_pass(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == model.n_iter_
     assert lines[0].startswith("GPOrdinalRegressor: pass 1/200  bound -")
+
+
+def test_half_grades_are_levels():
+    X = np.linspace(-2.0, 2.0, 60)[:, None]
+    y = np.round(X[:, 0] + 2.5) / 2.0
+    model = GPOrdinalRegressor().fit(X, y)
+    assert_array_equal(model.classes_, np.unique(y))
+    assert model.score(X, y) > -0.2  # minus the mean absolute error, in levels
