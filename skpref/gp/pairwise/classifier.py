@@ -581,15 +581,12 @@ class GPPLClassifier(PairPredictions):
         """Fit to tasks in memory, in addition to old ones of known items."""
         TASKS.check(vars(self))
         tasks = self._read_tasks(X, reset=items is None, weighted=True)
-        if items is not None:
-            self._refuse_other_times(tasks)
-        else:
-            self._form, self.classes_ = "", np.arange(tasks.present.shape[1])
         if items is None:
+            self._form, self.classes_ = "", np.arange(tasks.present.shape[1])
             items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
-        if old is None:
             self._set_levels(tasks, sample_weight)
         else:
+            self._refuse_other_times(tasks)
             self._set_groups(tasks.groups, known=True)
         arguments = self._columns, items, tasks, y, sample_weight, np.zeros(len(tasks.present), dtype=np.int64), 1
         group, context = self._levels.groups_of(tasks.groups), self._levels.context_of(tasks)

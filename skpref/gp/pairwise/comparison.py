@@ -108,8 +108,7 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
     @property
     def _levels(self) -> GroupLevels:
         """Groups and numbers of context of the fit."""
-        held = vars(self)
-        return GroupLevels(self._columns, held.get("_groups", {}), held.get("_numbers", {}))
+        return GroupLevels(self._columns, vars(self).get("_groups", {}), vars(self).get("_numbers", {}))
 
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
         """Return the columns of X; store or check their names."""
