@@ -163,7 +163,7 @@ KINDS = {
 SMALL = {
     "skpref.data.stored._BATCH_ROWS": 90,  # of a shard of files
     "skpref.gp.crowd.fit_hierarchy.MAX_CHOICE": 100,  # comparisons that choose the prior of tastes
-    "skpref.gp.crowd.sharded.MAX_CHOICE": 100,
+    "skpref.gp.crowd.base.MAX_CHOICE": 100,
     "skpref.gp.crowd.fit_hierarchy._HELD_OUT": 10,
     "skpref.gp.pairwise.sharded.HYPER_PAIRS": 100,  # comparisons that choose length-scales
     "skpref.gp.pairwise.scored_groups._ALL_ROWS": 40,  # rows that are fitted in memory

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sklearn.base import _fit_context
 
-from skpref._doc_link import DocLinkMixin
+from skpref._doc_link import doc_link
 from skpref._exclusive import one_fit_at_a_time
 from skpref._validation import refuse_collection
 
@@ -99,8 +99,10 @@ class _OwnSupport:
         return self._callback_fit_ctx
 
 
-class CallbackMixin(DocLinkMixin, CallbackSupportMixin or _OwnSupport):  # type: ignore[misc]  # scikit-learn 1.9, 1.8
+class CallbackMixin(CallbackSupportMixin or _OwnSupport):  # type: ignore[misc]  # scikit-learn 1.9, 1.8
     """Base class of estimators: callbacks, and the link to the documentation."""
+
+    _get_doc_link = doc_link
 
 
 def set_everywhere(callbacks: list[Any] | None) -> None:

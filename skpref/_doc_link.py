@@ -5,18 +5,15 @@ from __future__ import annotations
 from importlib import metadata
 
 
-class DocLinkMixin:
-    """Base class of estimators whose HTML representation links to their page."""
-
-    def _get_doc_link(self) -> str:
-        """Return the address of the page, or nothing: of classes of other packages, and without an address."""
-        package, _, path = type(self).__module__.partition(".")
-        root = _address() if package == "skpref" else ""
-        if not root:
-            return ""
-        name, folder = type(self).__name__, path.partition(".")[0]
-        page = f"api/search.html#skpref.search.{name}" if folder == "search" else f"generated/skpref.{name}.html"
-        return f"{root}/{page}"
+def doc_link(estimator: object) -> str:
+    """Return the address of the page of an estimator; nothing for classes of other packages, or without an address."""
+    package, _, path = type(estimator).__module__.partition(".")
+    root = _address() if package == "skpref" else ""
+    if not root:
+        return ""
+    name, folder = type(estimator).__name__, path.partition(".")[0]
+    page = f"api/search.html#skpref.search.{name}" if folder == "search" else f"generated/skpref.{name}.html"
+    return f"{root}/{page}"
 
 
 def _address() -> str:

@@ -232,7 +232,7 @@ def read_features(model: Any, sheet: Columns, options: Predict) -> AnyArray:
 # ------------------------------------------------------------------------------------------------- choices and rankings
 def _predict_tasks(model: Any, sheet: Columns, options: Predict) -> dict[str, Any]:
     """Return what is most probably chosen and the shares of all that a row shows; or the share of its one item."""
-    if model._columns is not None and any(isinstance(name, str) for name in model._columns.roles.columns()):  # noqa: SLF001
+    if any(isinstance(name, str) for name in model._columns.roles.columns()):  # noqa: SLF001
         raise DataError(f"{options.model}: was fitted to a data frame with named columns; predict with it in Python")
     roles = _roles(model, sheet, options)
     if options.contest is not None:

@@ -22,7 +22,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skpref._doc_link import DocLinkMixin
+from skpref._doc_link import doc_link
 from skpref._text import error_line
 from skpref._validation import check_structure
 from skpref._warn import warn
@@ -47,7 +47,7 @@ from skpref.search.sharing import has_ended, locked, readable
 _KEY = "skpref:key"  # attribute of a study: digest of estimator and data
 
 
-class OptunaSearch(DocLinkMixin, BaseSearchCV):
+class OptunaSearch(BaseSearchCV):
     """Hyperparameter search by cross-validation (Bayesian optimisation), with early stopping of poor trials.
 
     It is used like scikit-learn's `RandomizedSearchCV`, and runs trials of Optuna that learn from earlier trials. All
@@ -187,6 +187,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     del _parameter_constraints["pre_dispatch"]
 
     n_splits_: int
+    _get_doc_link = doc_link
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ from skpref.data.labels import left_column
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.entities import read_table
-from skpref.gp.pairwise.effects import NamesColumns
+from skpref.gp.pairwise.comparison import ComparisonClassifier
 from skpref.persistence import load, save
 from skpref.tracking.client import LOCK, mlflow_call, require_mlflow
 
@@ -165,8 +165,7 @@ def _inputs(estimator: Any) -> _Inputs | None:
         return None
     if getattr(first, "_has_tasks", False):
         return _task_inputs(first)
-    columns = first._columns if isinstance(first, NamesColumns) else None  # noqa: SLF001 - of this package
-    roles = None if columns is None else columns.roles
+    roles = first._columns.roles if isinstance(first, ComparisonClassifier) else None  # noqa: SLF001 - of this package
     own = [getattr(roles, side, None) for side in sides]
     places = [place if column is None else column for place, column in enumerate(own)]
     known = getattr(first, "feature_names_in_", None)
@@ -270,7 +269,7 @@ def _params(estimator: Any) -> list[Any]:
         specs.append(ParamSpec("return_proba", "boolean", default=False))
     if _has_ties(last):
         specs.append(ParamSpec("ties", "boolean", default=False))
-    if isinstance(last, NamesColumns):
+    if isinstance(last, ComparisonClassifier):
         specs.append(ParamSpec("rank", "boolean", default=False))
     users = _users(estimator)
     if users is not None:

@@ -145,6 +145,13 @@ def test_modules_bind_a_name_once():
     assert not twice
 
 
+def test_estimators_of_pairs_have_few_classes_above_them():
+    """What they share are records and functions; each class more is one more place to look for a method."""
+    most = {skpref.GPPLClassifier: 5, skpref.GPPLRegressor: 3, skpref.CrowdGPPL: 7}
+    own = {cls: sum(base.__module__.startswith("skpref") for base in cls.__mro__) for cls in most}
+    assert {cls: n for cls, n in own.items() if n > most[cls]} == {}
+
+
 def test_no_function_is_longer_than_100_lines():
     lengths = {
         f"{path.relative_to(ROOT)}:{node.lineno} {name}": (node.end_lineno or node.lineno) - node.lineno + 1

@@ -217,7 +217,10 @@ FILES = {
         "lacks",
     ),
     "method hidden": (lambda p: with_schema(p, lambda s: rename(s, "scale_", "predict")), "'predict' is no fitted"),
-    "private method hidden": (lambda p: with_schema(p, lambda s: rename(s, "scale_", "_infer")), "no fitted attribute"),
+    "private method hidden": (
+        lambda p: with_schema(p, lambda s: rename(s, "scale_", "_check_fitted")),
+        "no fitted attribute",
+    ),
 }
 
 

@@ -16,11 +16,13 @@ from skpref.data import Comparisons
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import refuse_one_side
+from skpref.data.shards import ShardOptions, check_classes
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.capabilities import Capabilities, check_unchanged
 from skpref.gp.crowd.consensus import MAX_WEIGHT, MOST_ITEMS, heaviest_user
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
 from skpref.gp.crowd.fit_hierarchy import (
+    MAX_CHOICE,
     HierarchicalFit,
     Regularisation,
     fit_crowd_hierarchy,
@@ -31,12 +33,17 @@ from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import CrowdPosterior
+from skpref.gp.crowd.sharded import bounds_of, hierarchies_of, join_users, number_groups, number_users
+from skpref.gp.crowd.shards import ShardedAnswers
 from skpref.gp.crowd.timeline import Timeline
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities, describe_unknown
-from skpref.gp.pairwise.base import DEFAULT_SETTINGS, connected_components
+from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, connected_components, max_inducing, set_trace
 from skpref.gp.pairwise.columns import refuse_two_weights
-from skpref.gp.pairwise.tasks import TASKS, TaskClassifier
+from skpref.gp.pairwise.comparison import ComparisonClassifier
+from skpref.gp.pairwise.fit import root_mean_square
+from skpref.gp.pairwise.sharded import is_dated, numbered
+from skpref.gp.pairwise.tasks import TASKS, encode_tasks
 from skpref.gp.pairwise.thresholds import TieThresholds, predict_answers
 from skpref.gp.posterior import check_blocks
 from skpref.inference.blocks import StackedBlock
@@ -53,11 +60,13 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, BoolArray, Features, IntArray
     from skpref.data import IdColumn
+    from skpref.data.shards import ShardSummary
     from skpref.data.tasks import Tasks
     from skpref.gp.crowd.posterior import FactorPosterior
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.over_time import SkillDynamics
+    from skpref.inference.shards import Shards
     from skpref.settings import Settings
 
 # Items have effects of their own beside part-worths where each stood in so many pairs, there are at most so many, and
@@ -80,7 +89,7 @@ _PART_WORTHS = Capabilities(
 )
 
 
-class CrowdBase(TaskClassifier):
+class CrowdBase(ComparisonClassifier):
     """The steps of a fit."""
 
     _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS | {
@@ -118,7 +127,8 @@ class CrowdBase(TaskClassifier):
         """Return a digest of all that two fits must share for the second to start from the first."""
         ids = users.seen_ids.tolist(), items.seen_ids.tolist()
         hierarchical = self._is_hierarchical(items.seen.size)
-        names = () if self._columns is None else (*self._columns.names, *map(str, self._columns.groups), self.time)
+        columns = self._columns
+        names = () if columns.is_empty else (*columns.names, *map(str, columns.groups), self.time)
         crowd = self._crowd_config()
         kinds = hierarchical, self._has_tasks, crowd.part_worths, getattr(crowd.pair.likelihood, "n_levels", 2)
         model = self.n_factors, self.consensus, self.item_effects, self.order_effect, kinds, names
@@ -147,7 +157,7 @@ class CrowdBase(TaskClassifier):
         for name, value in fitted.items():
             check_unchanged(name, getattr(self, name), value)
         self._refuse_other_covariates()
-        self._refuse_other_groups()
+        self._levels.refuse_others()
         for entities in (self._items, self._users):
             name = entities.parameter
             check_unchanged(
@@ -211,8 +221,9 @@ class CrowdBase(TaskClassifier):
             users = Entities.read(self.users, tasks.user, estimator=self, kind="user")
         self._set_groups(tasks.groups, known=bool(tables))
         user = users.vocabulary.encode(tasks.user, "X", noun="row", kind="user")
-        group = self._numbers_of_groups(tasks.groups)
-        new, answers = self._encode_tasks(items, tasks, y, sample_weight, user, users.vocabulary.size, group)
+        group, covariates = self._levels.groups_of(tasks.groups), self._covariates_of_tasks(tasks)
+        arguments = self._columns, items, tasks, y, sample_weight, user, users.vocabulary.size
+        new, answers = encode_tasks(*arguments, group=group, covariates=covariates)
         users, items = mark_seen(new, users, items)
         if tables:
             self._learn(users, items, append_comparisons(self._comparisons, new), self._start_beside(new, users))
@@ -260,7 +271,7 @@ class CrowdBase(TaskClassifier):
         if isinstance(start, HierarchicalFit) and (timeline := start.posterior.places.timeline) is not None:
             return timeline.until(c.time)
         features = items.seen_features
-        width = items.seen.size + (0 if features is None else self._max_inducing(features))
+        width = items.seen.size + (0 if features is None else max_inducing(self, features))
         n_places = len(Places.from_comparisons(c, order=False).group)
         return Timeline.cut(c.time, width, n_places, is_dated=self._is_dated)
 
@@ -275,7 +286,7 @@ class CrowdBase(TaskClassifier):
         """Fit to data, which stand for comparisons by ids, and set the attributes."""
         compared = data.comparisons
         if (features := items.seen_features) is not None:
-            width = features.shape[1] if self._crowd_config().part_worths else self._max_inducing(features)
+            width = features.shape[1] if self._crowd_config().part_worths else max_inducing(self, features)
             check_memory(features.shape[0], width)
             warn_constant(features)
         if (features := users.seen_features) is not None:
@@ -310,13 +321,63 @@ class CrowdBase(TaskClassifier):
         self._warm_key = self._model_digest(users, items)
         self._set_crowd_attributes(fit)
 
+    # ----------------------------------------------------------------------------------------------- rows not in memory
+    def _shard_options(self) -> ShardOptions:
+        """Return how rows are read: equal answers are merged, since `annotators` counts answers."""
+        return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=True)
+
+    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
+        """Fit to comparisons in shards, given their summaries and handles on the rows as read."""
+        items, item_numbers, weight, component = numbered(self, summaries)
+        users, user_numbers, counts = number_users(self, summaries)
+        kinds, levels = number_groups(self, summaries)
+        self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
+        n_shards = sum(summary.n_pairs > 0 for summary in summaries)
+        n_read = sum(summary.n_pairs for summary in summaries)
+        self._is_dated = is_dated(self.time, summaries)
+        summaries.clear()  # they take 32 bytes for each id and shard
+        if not n_read:
+            connected_components(ShardedAnswers(shards, [], counts, 1, weight, component))  # refuses
+        bounds = bounds_of(counts, n_shards)
+        numbers = item_numbers, user_numbers, levels
+        joined = join_users(shards, rows, numbers, bounds, items.seen.size, keep_order=self.order_effect)
+        answers, kept, sizes = joined
+        comparisons = answers.renumbered(items.seen, items.vocabulary.size)  # by the vocabularies, as in memory
+        of_users = {"user": users.seen[np.asarray(answers.user)], "n_users": users.vocabulary.size}
+        comparisons = replace(comparisons, **of_users)
+        if comparisons.covariates is not None:
+            self._columns.check_sizes(comparisons.covariates)
+            self._columns.check_varying(comparisons)
+        self._name_groups(kinds)
+        start = self._start_alike(users, items)
+        if answers.n_pairs <= MAX_CHOICE or not self._takes_shards(answers):
+            self._learn(users, items, self._merge(comparisons), start)
+            return
+        timeline = None if answers.time is None else self._timeline(answers, items, start)
+        places = Places.from_comparisons(answers, order=self.order_effect, timeline=timeline)
+        scale = np.ones(0)
+        if answers.covariates is not None:
+            scale = root_mean_square(answers.covariates, answers.weight)
+        kept = hierarchies_of(shards, kept, places, scale, laplace=self.inference == "laplace")
+        columns = sizes, items.seen.size, weight, component, scale, bounds, answers, places
+        sharded = ShardedAnswers(shards, kept, *columns)
+        self.components_ = connected_components(sharded)
+        data = CrowdData(items.seen_features, users.seen_features, sharded.empty(), sharded)
+        self._infer_crowd(users, items, comparisons, data, start)
+
+    def _takes_shards(self, answers: Comparisons) -> bool:
+        """Tell whether a fit sees one shard of users after the other; all other fits are to comparisons in memory."""
+        likelihood = as_likelihood(self.likelihood)
+        shares_none = isinstance(likelihood, PairwiseTies) or not likelihood.has_parameters
+        return shares_none and self._is_hierarchical(answers.n_items) and heaviest_user(answers) <= MAX_WEIGHT
+
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
         check_types(self, posterior_=CrowdPosterior | PersonalPosterior, likelihood_=Likelihood)
         check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons, _is_dated=bool)
         if not self._has_tasks:
             self._check_classes()
-            self._check_width()
+            self._columns.check_width(self)
         thresholds = getattr(self, "_thresholds", None)
         if thresholds is not None:
             check_types(self, _thresholds=TieThresholds)
@@ -383,7 +444,7 @@ class CrowdBase(TaskClassifier):
         places = posterior.places
         group, compared = self._comparisons.group, comparisons_of_seen(self._comparisons, self._users, self._items)
         sizes = places.n_levels.tolist()[: -1 if places.timeline is not None else None]
-        self._check_group_ids(sizes)
+        self._levels.check_groups(self, sizes)
         require((group is None) == (not sizes), self, "_comparisons", "disagree on groups")
         timed = places.timeline is None or (compared.time is not None and self.time is not None)
         require(timed, self, "_comparisons", "must have times, as the posterior has")
@@ -516,7 +577,7 @@ class CrowdBase(TaskClassifier):
             self.inducing_users_ = None if bases.users is None else bases.users.points
             self._set_factors(fit)
         self._set_effects()
-        self._set_trace(fit)
+        set_trace(self, fit)
 
     def _medians_of_thresholds(self) -> Array | None:
         """Return the threshold of ties of each user, shape (U,); None of a likelihood without thresholds."""

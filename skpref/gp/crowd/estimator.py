@@ -28,11 +28,11 @@ from skpref.gp.crowd.base import (
     nearest_entities,
     refuse_unknown_users,
 )
+from skpref.gp.crowd.market import CrowdMarket
 from skpref.gp.crowd.personal import PersonalPosterior
-from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities, Items
 from skpref.gp.pairwise.base import CLASSIFIER_CONSTRAINTS, probability_positive
-from skpref.gp.pairwise.columns import has_columns, read_id_columns, warn_never_left, warn_unlabelled
+from skpref.gp.pairwise.columns import has_columns, warn_never_left, warn_unlabelled
 from skpref.settings import SVI, FactorPrior
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from skpref.settings import LBFGS, Checkpoint, Fixed, Gamma, Inducing
 
 
-class CrowdGPPL(ShardedCrowd):
+class CrowdGPPL(CrowdMarket):
     """Preferences of many people from their comparisons: a consensus, personal utilities, and reliabilities.
 
     Rows of X are comparisons: (user id, left id, right id), or rows of a table with columns of these. The utility of
@@ -387,8 +387,7 @@ class CrowdGPPL(ShardedCrowd):
             users = Entities.read(self.users, rows.user, estimator=self, kind="user")
             self._set_groups(rows.groups)
             comparisons = self._encode(users, items, rows, self._grades(y, reset=True), sample_weight)
-            if self._columns is not None:
-                self._columns.check_varying(comparisons)
+            self._columns.check_varying(comparisons)
             self.classes_ = self.classes_ if self._has_grades else classes_of(y)
             warn_never_left(comparisons, self.classes_)
             warn_unlabelled(X, y, (self.user, self.left, self.right))
@@ -542,8 +541,7 @@ class CrowdGPPL(ShardedCrowd):
         """
         check_is_fitted(self)
         if has_columns(X, 2):
-            sides = "left", "right"
-            rows = read_id_columns(X, sides) if self._columns is None else self._columns.read_ids(X, sides)
+            rows = self._columns.read_ids(X, ("left", "right"))
             pairs = self._items.pairs(rows.left, rows.right)
             return probability_positive(*self._group_posterior(None).consensus.pairs(*pairs, order=False))
         return probability_positive(*self._moments(X, order=False))

@@ -302,12 +302,12 @@ class CrowdLeaderboards(CrowdBase):
         predicted = left_wins.reshape(chosen.size, chosen.size)
         return win_matrix(predicted, ids, chosen, self._answers_of(user, groups))
 
-    def _levels(self, groups: Mapping[Any, Hashable] | None, at: Any = None) -> list[float]:
+    def _levels_at(self, groups: Mapping[Any, Hashable] | None, at: Any = None) -> list[float]:
         """Return the number of the group of each kind that a caller named, and the step of a time."""
         timeline = self._timeline_or_none
         if at is not None or timeline is not None:
             time = self._time_of(at)
-        levels: list[float] = [*self._named_levels(groups)]
+        levels: list[float] = [*self._levels.named_groups(groups)]
         return levels if timeline is None else [*levels, float(timeline.levels_of(np.asarray(time)))]
 
     @property
@@ -328,12 +328,12 @@ class CrowdLeaderboards(CrowdBase):
         None of a model without groups or steps.
         """
         self._refuse_other_times(rows)
-        numbers = self._numbers_of_groups(rows.groups, "mark")
+        numbers = self._levels.groups_of(rows.groups, "mark")
         columns: list[Any] = [] if numbers is None else list(numbers.T)
         for kind, ids in enumerate(rows.groups):
             if self.unknown_user == "raise" and (new := columns[kind] < 0).any():
                 advice = "use unknown_user='consensus' to predict the consensus for unseen groups"
-                self._refuse_unknown_group(kind, ids[int(np.argmax(new))], advice)
+                self._levels.refuse_unknown(kind, ids[int(np.argmax(new))], advice)
         if (timeline := self._timeline_or_none) is not None and rows.time is not None:
             columns.append(timeline.levels_of(rows.time, _PARTS))
         return np.column_stack(columns) if columns else None
@@ -348,14 +348,14 @@ class CrowdLeaderboards(CrowdBase):
         self, groups: Mapping[Any, Hashable] | None, at: Any = None
     ) -> CrowdPosterior | PersonalPosterior:
         """Return the posterior of utilities in the groups that a caller named, and at a time."""
-        levels = self._levels(groups, at)
+        levels = self._levels_at(groups, at)
         return (
             self.posterior_.select_groups(levels) if isinstance(self.posterior_, PersonalPosterior) else self.posterior_
         )
 
     def _answers_of(self, user: Hashable, groups: Mapping[Any, Hashable] | None = None) -> Comparisons:
         """Return the comparisons of a user, or of all, in some groups, by the positions of the seen items."""
-        seen = self._select_groups(comparisons_of_seen(self._comparisons, self._users, self._items).decided(), groups)
+        seen = self._levels.select(comparisons_of_seen(self._comparisons, self._users, self._items).decided(), groups)
         if user is None:
             return seen
         row = self._users.vocabulary.encode(self._named_user(user), "user", unknown="mark", noun="row", kind="user")

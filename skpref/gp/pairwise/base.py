@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr
-from sklearn.base import ClassifierMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from skpref._callbacks import CallbackMixin
 from skpref._checks import check_types, require
 from skpref._estimator import (
     check_memory,
@@ -25,25 +21,13 @@ from skpref._estimator import (
     warn_not_converged,
 )
 from skpref._math.random import as_generator
-from skpref._sources import accept_collections
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data import Table
 from skpref.data.comparisons import from_scores
-from skpref.data.labels import (
-    are_classes,
-    are_grades,
-    left_column,
-    read_grades,
-    read_labels,
-    read_signed_margins,
-    signed_grades,
-)
 from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
-from skpref.gp.capabilities import check_unchanged
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.pairwise.effects import NamesColumns
 from skpref.gp.pairwise.fit import NAMED_KERNELS, PairConfig, PairData, PairFit, WarmStart, fit_pairs
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.gp.posterior import check_blocks
@@ -59,10 +43,7 @@ from skpref.likelihoods import (
     PairwiseMargin,
     PairwiseProbit,
     PairwiseProbitTies,
-    PairwiseTies,
 )
-from skpref.likelihoods.ties import sum_of_sides
-from skpref.metrics import pair_accuracy
 from skpref.settings import (
     CHECKPOINT_CONSTRAINTS,
     INDUCING_CONSTRAINTS,
@@ -70,7 +51,6 @@ from skpref.settings import (
     SVI,
     Fixed,
     Gamma,
-    HasSettings,
     Inducing,
     Settings,
     checkpoint_of,
@@ -82,10 +62,7 @@ from skpref.settings import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-    from sklearn.utils import Tags
-
-    from skpref._typing import Array, Features, IdRows, IntArray
+    from skpref._typing import Array, Features, IntArray
     from skpref.data import Comparisons, IdColumn
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.sharded import ShardedComparisons
@@ -132,7 +109,6 @@ CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
     "likelihood": [StrOptions(set(LIKELIHOODS) - {"plackett-luce"}), Likelihood],
 }
 _N_INDUCING = 300
-_THREE = 3  # levels of answers with ties, which are no grades
 DEFAULT_SETTINGS: dict[str, Settings] = {
     "inference": SVI(),
     "inducing": Inducing(),
@@ -141,339 +117,104 @@ DEFAULT_SETTINGS: dict[str, Settings] = {
 }
 
 
-class PairwiseGP(CallbackMixin, HasSettings, ABC):
-    """From merged comparisons of the seen items to fitted attributes."""
-
-    _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS
-    _batch_size: ClassVar[int] = 1000  # of SVI
-
-    items: Any
-    posterior_: Any
-    classes_: NDArray[Any]
-    _warm_key: str
-
-    def _config(self, *, offsets: bool, order: bool) -> PairConfig:
-        n_inducing, inducing = inducing_of(self.inducing, _N_INDUCING)
-        return PairConfig(
-            likelihood=as_likelihood(self.likelihood),
-            inference=inference_name(self.inference),
-            n_inducing=n_inducing,
-            inducing=inducing,
-            schedule=schedule_of(self, self._batch_size, iteration_callback(self), checkpoint_of(self)),
-            scale=scale_of(self._setting("scale_prior")),
-            offsets=offsets,
-            order=order,
-            learn_length_scales=self.optimizer is not None and not isinstance(self.kernel, Kernel),
-            team_mean=getattr(self, "team", "sum") == "mean",
-            n_restarts=n_restarts_of(self.optimizer),
-        )
-
-    def _infer(
-        self, data: PairData, config: PairConfig, ids: IdColumn | None = None, *, resume: bool = False
-    ) -> PairFit:
-        """Fit, or with `resume` only update the posterior of the earlier fit: kernel and inducing points stay."""
-        if data.X is not None:
-            check_memory(data.X.shape[0], self._max_inducing(data.X))
-            warn_constant(data.X)
-        start = self._start(data, config, ids)
-        self._warm_key = self._digest(data, config, ids)
-        if resume:
-            start = WarmStart(self._state, self.kernel_, self.inducing_points_)
-            config = replace(config, learn_length_scales=False, n_restarts=None)
-        return fit_pairs(data, self.kernel, config, as_generator(self.random_state), start)
-
-    def _start(self, data: PairData, config: PairConfig, ids: IdColumn | None = None) -> WarmStart | None:
-        """Return the earlier fit if this one is to start from it."""
-        if not self.warm_start or getattr(self, "_warm_key", None) != self._digest(data, config, ids):
-            return None
-        return WarmStart(self._state, self.kernel_, self.inducing_points_)
-
-    def _digest(self, data: PairData, config: PairConfig, ids: IdColumn | None) -> str:
-        """Return a digest of all that two fits must share for the second to start from the first."""
-        search = config.learn_length_scales, config.n_restarts
-        model = kernel_parameters(self.kernel), config.n_inducing, config.offsets, config.order, search
-        points = None if isinstance(config.inducing, str) else config.inducing
-        return digest(model, data.X, points, ids)
-
-    def _max_inducing(self, X: Features) -> int:
-        n, points = inducing_of(self.inducing, _N_INDUCING)
-        if isinstance(points, str):
-            return min(n, X.shape[0])
-        # A number is refused where the points are read.
-        return int((*points.shape, 1)[0]) if hasattr(points, "shape") else len(points)  # type: ignore[arg-type]
-
-    def _set_attributes(self, fit: PairFit) -> None:
-        self.posterior_ = fit.posterior
-        self._state = fit.state
-        self.likelihood_ = fit.likelihood
-        self.kernel_ = fit.kernel
-        basis = fit.posterior.basis
-        self.inducing_points_ = None if basis is None else basis.points
-        self.scale_ = fit.posterior.scales["f" if basis is not None else "offset"]
-        self._set_trace(fit)
-
-    def _check_fitted(self) -> None:
-        """Raise DataError unless the fitted attributes fit together."""
-        check_types(self, posterior_=PairPosterior, _state=State, likelihood_=Likelihood)
-        posterior, basis = self.posterior_, self.posterior_.basis
-        offsets = 0 if posterior.offset_variance is None else posterior.n_seen
-        check_blocks(self, self._state, {"f": posterior.mean.size, "offsets": offsets})
-        check_scales(self, "_state", self._state.scales, posterior.scales)
-        if basis is not None:
-            check_kernel(self, "kernel_", self.kernel_, basis.points.shape[1])
-            same = getattr(self.inducing_points_, "shape", None) == basis.points.shape
-            require(same, self, "inducing_points_", f"must have shape {basis.points.shape}")
-
-    def _set_trace(self, fit: Any) -> None:
-        self.lower_bound_ = fit.bound
-        self.lower_bounds_ = list(fit.bounds)
-        self.n_iter_ = len(fit.bounds)
-        self.converged_ = fit.converged
-        if not fit.converged:
-            warn_not_converged(self, self.n_iter_)
+def config_of(estimator: Any, *, offsets: bool, order: bool, batch_size: int = 1000) -> PairConfig:
+    """Return the parameters of an estimator as a fit needs them, with the default size of mini-batches."""
+    n_inducing, inducing = inducing_of(estimator.inducing, _N_INDUCING)
+    return PairConfig(
+        likelihood=as_likelihood(estimator.likelihood),
+        inference=inference_name(estimator.inference),
+        n_inducing=n_inducing,
+        inducing=inducing,
+        schedule=schedule_of(estimator, batch_size, iteration_callback(estimator), checkpoint_of(estimator)),
+        scale=scale_of(estimator._setting("scale_prior")),  # noqa: SLF001 - of this package
+        offsets=offsets,
+        order=order,
+        learn_length_scales=estimator.optimizer is not None and not isinstance(estimator.kernel, Kernel),
+        team_mean=getattr(estimator, "team", "sum") == "mean",
+        n_restarts=n_restarts_of(estimator.optimizer),
+    )
 
 
-class ComparisonClassifier(NamesColumns, ClassifierMixin, PairwiseGP):
-    """Predictions of a model whose rows of X are comparisons, once the moments of their projections are known."""
+def infer(
+    estimator: Any, data: PairData, config: PairConfig, ids: IdColumn | None = None, *, resume: bool = False
+) -> PairFit:
+    """Fit, or with `resume` only update the posterior of the earlier fit: kernel and inducing points stay."""
+    check_features(estimator, data.X)
+    start, key = warm_start(estimator, data, config, ids), _digest(estimator, data, config, ids)
+    if resume:
+        start = _earlier(estimator)
+        config = replace(config, learn_length_scales=False, n_restarts=None)
+    vars(estimator)["_warm_key"] = key
+    return fit_pairs(data, estimator.kernel, config, as_generator(estimator.random_state), start)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.classifier_tags.multi_class = False
-        tags.target_tags.required = False
-        return tags
 
-    @property
-    def _has_grades(self) -> bool:
-        """Whether the likelihood is one of signed answers: grades or margins."""
-        if isinstance(self.likelihood, str):
-            return self.likelihood.endswith("-graded") or self._has_margins
-        return self._has_margins or (isinstance(self.likelihood, PairwiseTies) and self.likelihood.n_levels != _THREE)
+def check_features(estimator: Any, X: Features) -> None:
+    """Refuse features of items whose fit leaves memory, and warn of constant ones."""
+    if X is not None:
+        check_memory(X.shape[0], max_inducing(estimator, X))
+        warn_constant(X)
 
-    @property
-    def _has_margins(self) -> bool:
-        """Whether answers are margins, as numbers."""
-        return self.likelihood == "margin" or isinstance(self.likelihood, PairwiseMargin)
 
-    def _grades(self, y: Any, *, reset: bool = False) -> Any:
-        """Return labels from 0 to 1 of grades, and store or check these; other labels stay as they are."""
-        if not reset:
-            check_unchanged("whether likelihood has grades", self._has_grades, not are_classes(self.classes_))
-        if not self._has_grades:
-            return y
-        if self._has_margins:
-            margins, self.classes_ = read_signed_margins(y, None if reset else self.classes_)
-            return PairwiseMargin.labels_of(margins)
-        labels, self.classes_ = read_grades(y, None if reset else self.classes_)
-        wanted = getattr(self.likelihood, "n_levels", self.classes_.size)
-        if wanted != self.classes_.size:
-            raise DataError(f"likelihood has {wanted} levels, and y has {self.classes_.size}: {self.classes_.tolist()}")
-        return labels
+def warm_start(estimator: Any, data: PairData, config: PairConfig, ids: IdColumn | None = None) -> WarmStart | None:
+    """Return the earlier fit if this one is to start from it."""
+    key = vars(estimator).get("_warm_key") if estimator.warm_start else None
+    return _earlier(estimator) if key is not None and key == _digest(estimator, data, config, ids) else None
 
-    def _config(self, *, offsets: bool, order: bool) -> PairConfig:
-        config = super()._config(offsets=offsets, order=order)
-        if not (self._has_grades and isinstance(self.likelihood, str)):
-            return config
-        likelihood: Any = config.likelihood
-        if self._has_margins:
-            return replace(config, likelihood=replace(likelihood, step=float(self.classes_.dtype.kind == "i")))
-        return replace(config, likelihood=likelihood.from_levels(self.classes_.size))
 
-    @property
-    def _keeps_ties(self) -> bool | None:
-        """Whether ties stay apart from wins where comparisons are merged; None: unless they are shares."""
-        return None if self.likelihood == "auto" else as_likelihood(self.likelihood).ties_are_answers
+def _earlier(estimator: Any) -> WarmStart:
+    return WarmStart(vars(estimator)["_state"], estimator.kernel_, estimator.inducing_points_)
 
-    def _config_of_ties(self, config: PairConfig, c: Comparisons) -> PairConfig:
-        """Return the config in which "auto" is a likelihood with ties if there are some."""
-        if self.likelihood != "auto" or config.inference == "linearised" or not c.has_ties:
-            return config
-        return replace(config, likelihood=PairwiseProbitTies())
 
-    def _check_classes(self) -> None:
-        """Raise DataError unless `classes_` are two sides, or the grades of the likelihood."""
-        n_levels = getattr(self.likelihood_, "n_levels", 2)
-        right = are_grades(self.classes_, n_levels) or (n_levels <= _THREE and are_classes(self.classes_))
-        require(right, self, "classes_", "must be 0 and 1, False and True, left and right, or grades")
+def _digest(estimator: Any, data: PairData, config: PairConfig, ids: IdColumn | None) -> str:
+    """Return a digest of all that two fits must share for the second to start from the first."""
+    search = config.learn_length_scales, config.n_restarts
+    model = kernel_parameters(estimator.kernel), config.n_inducing, config.offsets, config.order, search
+    points = None if isinstance(config.inducing, str) else config.inducing
+    return digest(model, data.X, points, ids)
 
-    def _has_offsets(self) -> bool:
-        """Tell whether items have offsets; without features, these are all that they have."""
-        if self.items is None and not self.item_effects:
-            raise DataError(
-                "item_effects=False leaves items nothing but the function of their features, and items=None has no "
-                "features: pass items=Table(...), or leave item_effects at True"
-            )
-        return bool(self.item_effects)
 
-    @abstractmethod
-    def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
-        """Return the posterior mean and variance of the projection of each row, with or without the order effect."""
+def max_inducing(estimator: Any, X: Features) -> int:
+    """Return the largest number of inducing points of a fit."""
+    n, points = inducing_of(estimator.inducing, _N_INDUCING)
+    if isinstance(points, str):
+        return min(n, X.shape[0])
+    # A number is refused where the points are read.
+    return int((*points.shape, 1)[0]) if hasattr(points, "shape") else len(points)  # type: ignore[arg-type]
 
-    def latent_mean_and_variance(self, X: IdRows) -> tuple[Array, Array]:
-        """Return the posterior mean and variance of the utility difference, left minus right.
 
-        Covariates and the order effect are included, the answer noise is not.
+def set_attributes(estimator: Any, fit: PairFit) -> None:
+    """Set the fitted attributes of an estimator."""
+    basis = fit.posterior.basis
+    estimator.posterior_ = fit.posterior
+    vars(estimator)["_state"] = fit.state
+    estimator.likelihood_ = fit.likelihood
+    estimator.kernel_ = fit.kernel
+    estimator.inducing_points_ = None if basis is None else basis.points
+    estimator.scale_ = fit.posterior.scales["f" if basis is not None else "offset"]
+    set_trace(estimator, fit)
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_columns)
-            Comparisons, with the columns of `fit`.
 
-        Returns
-        -------
-        mean : ndarray of shape (n,)
-            Means, in units of the answer noise.
-        variance : ndarray of shape (n,)
-            Variances.
-        """
-        return self._moments(X)
+def set_trace(estimator: Any, fit: Any) -> None:
+    """Set the bounds and the number of passes of a fit, and warn if it did not converge."""
+    estimator.lower_bound_ = fit.bound
+    estimator.lower_bounds_ = list(fit.bounds)
+    estimator.n_iter_ = len(fit.bounds)
+    estimator.converged_ = fit.converged
+    if not fit.converged:
+        warn_not_converged(estimator, estimator.n_iter_)
 
-    @accept_collections
-    def decision_function(self, X: IdRows) -> Array:
-        """Return the posterior mean of the utility difference, of the second class of `classes_` minus the first.
 
-        That is left minus right for labels that are numbers or booleans, and right minus left for words.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_columns)
-            Comparisons, with the columns of `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Positive where `predict` returns the second class, in units of the answer noise.
-        """
-        mean = self._moments(X)[0]
-        return mean if left_column(self.classes_) else -mean
-
-    @accept_collections
-    def predict_proba(self, X: IdRows, *, ties: bool = False) -> Array:
-        """Return the probabilities of the answers to each comparison.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_columns)
-            Comparisons, with the columns of `fit`.
-        ties : bool, default=False
-            Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"``, ``"logit-ties"`` or
-            ``"davidson"``, or "auto" and ties in `y`. With ``ties=False`` a tie counts as half of each side.
-
-        Returns
-        -------
-        ndarray of shape (n, 2), (n, 3) or (n, L)
-            Probabilities of the two sides in the order of `classes_`: right, left for numbers or booleans, and left,
-            right for words; of grades, those of all L `classes_`. With `ties`: always left, tie, right.
-        """
-        check_is_fitted(self)
-        if ties:
-            return sum_of_sides(self._answers(X))
-        if self.classes_.size > 2:
-            return self._answers(X)[:, ::-1]
-        left = self._left_probability(X)
-        return np.column_stack([1.0 - left, left] if left_column(self.classes_) else [left, 1.0 - left])
-
-    def _answers(self, X: Any) -> Array:
-        """Return the probabilities of left, tie and right, or of all grades, the largest first, shape (n, L)."""
-        moments = self._moments(X)  # checks that the estimator is fitted
-        likelihood: Any = self.likelihood_
-        if not likelihood.ties_are_answers:
-            raise DataError(
-                f"ties=True needs a likelihood in which a tie is an answer; got {type(likelihood).__name__}. "
-                "Fit with likelihood='probit-ties', 'logit-ties' or 'davidson', or with 'auto' and a y of wins and "
-                "ties, without soft labels"
-            )
-        return np.asarray(likelihood.predict_answers(*moments))
-
-    def _left_probability(self, X: Any) -> Array:
-        """Return the probability that the left item is preferred, shape (n,)."""
-        mean, variance = self._moments(X)  # checks that the estimator is fitted
-        return self.likelihood_.predict(mean, variance)
-
-    @accept_collections
-    def predict_margin(self, X: IdRows) -> tuple[Array, Array]:
-        """Return the expected margin of each comparison, and its standard deviation; for ``likelihood="margin"``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_columns)
-            Comparisons, with the columns of `fit`.
-
-        Returns
-        -------
-        mean : ndarray of shape (n,)
-            Expected margins in units of the `y` of `fit`, positive where left is ahead.
-        std : ndarray of shape (n,)
-            Standard deviations of new margins, noise included: about 90 % lie within 1.645 of these from the mean.
-
-        Raises
-        ------
-        DataError
-            If the fit has another likelihood.
-
-        Examples
-        --------
-        >>> from skpref import GPPLClassifier
-        >>> games = [("ann", "bob"), ("bob", "cy"), ("ann", "cy"), ("cy", "ann")]
-        >>> model = GPPLClassifier(likelihood="margin").fit(games, [3, 1, 5, -2])
-        >>> mean, std = model.predict_margin([("ann", "cy"), ("cy", "ann")])
-        >>> bool(0.0 < mean[0] == -mean[1])
-        True
-        """
-        mean, variance = self._moments(X)  # checks that the estimator is fitted
-        if not isinstance(self.likelihood_, PairwiseMargin):
-            raise DataError(f"margins need likelihood='margin'; the fit has {type(self.likelihood_).__name__}")
-        return self.likelihood_.scale * mean, self.likelihood_.scale * np.sqrt(1.0 + variance)
-
-    @accept_collections
-    def predict(self, X: IdRows) -> NDArray[Any]:
-        """Return the preferred side of each comparison, or the most probable grade.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_columns)
-            Comparisons, with the columns of `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            The sides, in the form of the `y` of `fit`: 1 or 0, True or False, "left" or "right"; or grades, and of
-            margins their signs.
-        """
-        check_is_fitted(self)
-        if self.classes_.size > 2:
-            return self.classes_[self.predict_proba(X).argmax(axis=1)]
-        second = self.decision_function(X) > 0.0
-        return self.classes_[second.astype(np.intp)]
-
-    @accept_collections
-    def score(self, X: IdRows, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of the predicted sides, without ties, or of the predicted grades.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_columns)
-            Comparisons, with the columns of `fit`.
-        y : array-like of shape (n,), default=None
-            Labels as in `fit`; a soft label counts as the side that it favours.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the comparisons; None: all weights are 1.
-
-        Returns
-        -------
-        float
-            Share of correct predictions, in [0, 1].
-        """
-        check_is_fitted(self)
-        if self.classes_.size > 2:
-            predicted, grade = self.predict(X), signed_grades(y, self.classes_)
-            grade = np.sign(grade) if self._has_margins else grade
-            check_consistent_length(predicted, grade)
-            right = predicted == grade
-            return pair_accuracy(np.ones(right.size), right.astype(np.float64), sample_weight=sample_weight)
-        left = self._left_probability(X)
-        return pair_accuracy(read_labels(y, left.size), left, sample_weight=sample_weight)
+def check_attributes(estimator: Any) -> None:
+    """Raise DataError unless the attributes that `set_attributes` sets fit together."""
+    check_types(estimator, posterior_=PairPosterior, _state=State, likelihood_=Likelihood)
+    posterior, basis, state = estimator.posterior_, estimator.posterior_.basis, vars(estimator)["_state"]
+    offsets = 0 if posterior.offset_variance is None else posterior.n_seen
+    check_blocks(estimator, state, {"f": posterior.mean.size, "offsets": offsets})
+    check_scales(estimator, "_state", state.scales, posterior.scales)
+    if basis is not None:
+        check_kernel(estimator, "kernel_", estimator.kernel_, basis.points.shape[1])
+        same = getattr(estimator.inducing_points_, "shape", None) == basis.points.shape
+        require(same, estimator, "inducing_points_", f"must have shape {basis.points.shape}")
 
 
 def as_likelihood(likelihood: str | Likelihood) -> Likelihood:

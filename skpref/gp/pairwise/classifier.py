@@ -1,60 +1,68 @@
 """`GPPLClassifier`: rows are comparisons ([SG20] sections 3 and 4; docs/maths sections 1 to 5).
 
 The way of a fit, for readers of the code: `fit` below reads the columns of X (`columns.py`) and numbers their ids
-(`data.Comparisons`). `fit.fit_pairs` chooses kernel and inducing points; `PairModel` there states the problem, which is
-a `PairTerm` (`inference/terms/pairs.py`), a likelihood and priors of scales. `inference/svi.py` solves it, with the
-equations of one observation in `inference/sites.py`. The result is a `PairPosterior` (`posterior.py`), which predicts.
-With `time`, groups or context, `over_time.py` stands in the place of `fit.py`. Tasks come in by `tasks.py`.
+(`data.Comparisons`). `base.infer` calls `fit.fit_pairs`, which chooses kernel and inducing points; `PairModel` there
+states the problem, which is a `PairTerm` (`inference/terms/pairs.py`), a likelihood and priors of scales.
+`inference/svi.py` solves it, with the equations of one observation in `inference/sites.py`. The result is a
+`PairPosterior` (`posterior.py`), by which `predictions.py` and `comparison.py` predict. With `time`, groups or context
+(`levels.py`), `over_time.py` stands in the place of `fit.py`. Tasks come in by `tasks.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import check_indices, check_types, require
 from skpref._estimator import unchanged_on_failure
-from skpref._math.random import as_generator
-from skpref._sources import accept_collections, as_source, is_elsewhere
+from skpref._sources import as_source, is_elsewhere
 from skpref.data import Comparisons, Table
 from skpref.data.comparisons import append_comparisons
-from skpref.data.labels import classes_of, refuse_one_side
-from skpref.data.shards import ComparisonCounts
+from skpref.data.labels import are_with_ties, classes_of, refuse_one_side
+from skpref.data.shards import ComparisonCounts, ShardOptions, check_classes
 from skpref.exceptions import DataError
+from skpref.gp.capabilities import check_unchanged
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
     CLASSIFIER_CONSTRAINTS,
+    as_likelihood,
+    check_attributes,
     connected_components,
-    probability_positive,
-    utility_moments,
+    infer,
+    set_attributes,
 )
 from skpref.gp.pairwise.columns import refuse_two_weights, warn_never_left, warn_of_sides, warn_unlabelled
-from skpref.gp.pairwise.fit import PairConfig, PairData
-from skpref.gp.pairwise.moving import MovingClassifier
-from skpref.gp.pairwise.over_time import DYNAMICS
-from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
+from skpref.gp.pairwise.fit import PairData
+from skpref.gp.pairwise.levels import units_of_context
+from skpref.gp.pairwise.over_time import DYNAMICS, STILL, end_posterior, infer_over_time, refuse_earlier
+from skpref.gp.pairwise.predictions import PairPredictions
+from skpref.gp.pairwise.sharded import bring_all, is_dated, join, merge_if_few, numbered
+from skpref.gp.pairwise.tasks import TASKS, encode_tasks
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
-    from skpref._typing import Array, IdRows, IntArray, MatrixLike, RandomState, Stored
-    from skpref.gp.entities import Items
+    from skpref._typing import IdRows, MatrixLike, RandomState, Stored
+    from skpref.data.shards import ShardSummary
+    from skpref.data.tasks import Tasks
     from skpref.gp.pairwise.columns import PairRows
+    from skpref.inference.shards import Shards
     from skpref.likelihoods import Likelihood
     from skpref.settings import LBFGS, SVI, Checkpoint, Fixed, Gamma, Inducing
 
+_FULL_PASSES = "auto", "vb", "laplace"
 
-class GPPLClassifier(MovingClassifier):
+
+class GPPLClassifier(PairPredictions):
     """Preferences between named items, learnt from comparisons: a Bayesian Bradley-Terry or Thurstone model.
 
     Rows of X are comparisons: (left id, right id), or rows of a table with columns of both ids. The utility of an item
@@ -361,12 +369,12 @@ class GPPLClassifier(MovingClassifier):
                 return self
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, *self._item_columns(rows), estimator=self, kind="item")
-            self._set_groups(rows.groups)
-            self._set_context(rows, sample_weight)
+            self._set_levels(rows, sample_weight)
             comparisons = self._encode(items, rows, self._grades(y, reset=True), sample_weight)
             self.classes_ = self.classes_ if self._has_grades else classes_of(y)
             warn_unlabelled(X, y, (self.left, self.right))
-            self._fit_comparisons(items, comparisons, is_dated=rows.is_dated)
+            self._columns.check_varying(comparisons)
+            self._learn(items, comparisons, is_dated=rows.is_dated)
             if not self.order_effect:
                 warn_never_left(comparisons, self.classes_)
                 warn_of_sides(comparisons, self._expected(comparisons))
@@ -433,18 +441,90 @@ class GPPLClassifier(MovingClassifier):
             self._set_groups(rows.groups, known=True)
             new = self._encode(all_items, rows, self._grades(y), sample_weight)
             old = replace(old, n_items=new.n_items)
-            data, config, kept = self._prepare(all_items, append_comparisons(old, new))
-            self._set_attributes(self._infer_utilities(data, config, is_dated=rows.is_dated, resume=True))
-            self._keep(kept)
+            self._learn(all_items, append_comparisons(old, new), is_dated=rows.is_dated, resume=True)
         return self
 
-    def _fit_comparisons(self, items: Entities, comparisons: Comparisons, *, is_dated: bool) -> None:
-        """Fit to comparisons by rows of the vocabulary."""
-        if self._columns is not None:
-            self._columns.check_varying(comparisons)
-        data, config, kept = self._prepare(items, comparisons)
-        self._set_attributes(self._infer_utilities(data, config, is_dated=is_dated))
-        self._keep(kept)
+    def update(
+        self,
+        X: IdRows,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        items: Table | None = None,
+    ) -> Self:
+        """Filter later comparisons into a model with `time`: microseconds each, without another fit.
+
+        Each comparison, one after the other, changes the utilities of its two items and the effects, and nothing else;
+        with `groups`, differences between groups follow when all are filtered, but those of new groups stay unknown.
+        Predictions use them. Utilities of other items, hyperparameters, thresholds of ties, the curve of careers and
+        the function of features stay as the fit left them: after a fit without ties, a tie is half of each answer.
+        `partial_fit` refits instead, with these comparisons and all earlier ones, and is more accurate where items have
+        few of them. Each call also takes about a tenth of a second where there are 60,000 earlier comparisons: pass
+        many rows at once.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns)
+            Comparisons with the columns of `fit`, in the order of time. None may be before an earlier one of its items.
+        y : array-like of shape (n,), default=None
+            Labels, as in `fit`.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the comparisons, at most 100; None: all weights are 1.
+        items : Table, default=None
+            Features of new items, if the model has features. Otherwise new ids are read from X; they start as any new
+            item.
+
+        Returns
+        -------
+        GPPLClassifier
+            The estimator.
+
+        Raises
+        ------
+        ValueError
+            As in `partial_fit`. Also if the model was fitted without `time` or to tasks, or rows are not in the order
+            of time.
+
+        Examples
+        --------
+        >>> from skpref import GPPLClassifier
+        >>> X = [["x", "y", 1], ["x", "y", 2], ["y", "x", 3], ["y", "x", 4]]
+        >>> model = GPPLClassifier(time=2, dynamics="drift").fit(X, [1, 0, 1, 1])
+        >>> before = model.utility(["y"])
+        >>> bool(model.update([["y", "x", 5], ["y", "z", 6]]).utility(["y"])[0] > before[0])
+        True
+        """
+        moving = self._moving("update")
+        self._refuse_tasks("update", "partial_fit")
+        self._refuse_other_model()
+        old = self._kept_comparisons("update")
+        rows = self._with_covariates(self._read(X, reset=False))
+        self._refuse_other_times(rows)
+        all_items = self._items.with_new(items, *self._item_columns(rows))
+        self._set_groups(rows.groups, known=True)
+        new = self._encode(all_items, rows, self._grades(y), sample_weight)
+        new = new.take(new.weight > 0.0)
+        if not new.n_pairs:
+            return self
+        all_items = all_items.with_seen(new.compact()[1])
+        new = new.renumbered(all_items.position, all_items.seen.size)
+        refuse_earlier(moving, new, self.time)
+        with unchanged_on_failure(self):
+            self.moving_posterior_ = moving.filtered(new, self.likelihood_, all_items.seen_features)
+            self.posterior_, self._state = end_posterior(self.moving_posterior_)
+            self._items, self.item_ids_ = all_items, all_items.seen_ids
+            together = append_comparisons(old, new)
+            self.components_ = together.components()[1]
+            self._keep(together)
+        return self
+
+    def _set_levels(self, rows: PairRows | Tasks, sample_weight: Any) -> None:
+        """Store the groups of rows, and the units of numbers of context."""
+        self._set_groups(rows.groups)
+        self._numbers = {}
+        if rows.context is not None:
+            weight = sample_weight if rows.weight is None else rows.weight
+            self._numbers = units_of_context(self._columns.roles.context, rows.context, weight)
 
     def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
         """Return comparisons by rows of the vocabulary."""
@@ -455,31 +535,115 @@ class GPPLClassifier(MovingClassifier):
             left, right = (items.vocabulary.encode(side, "X") for side in (rows.left, rows.right))
         return self._compare(items, left, right, rows, y, sample_weight)
 
-    def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig, Comparisons]:
-        """Return the data of a fit to comparisons by rows of the vocabulary, and what is kept of these.
-
-        It stores which items they compare.
-        """
+    def _learn(self, items: Entities, comparisons: Comparisons, *, is_dated: bool, resume: bool = False) -> None:
+        """Fit to comparisons by rows of the vocabulary; with `resume`, hyperparameters stay."""
         if self._has_side:
             refuse_one_side(comparisons.y, comparisons.weight)
-        comparisons, seen = comparisons.merged(keep_order=self.order_effect, keep_ties=self._keeps_ties).compact()
+        kept, seen = comparisons.merged(keep_order=self.order_effect, keep_ties=self._keeps_ties).compact()
         self._items = items = replace(items, seen=seen)
-        self.components_ = connected_components(comparisons)
-        self.item_ids_ = items.seen_ids
-        config = self._config(offsets=self._has_offsets(), order=self.order_effect)
-        kept, config = comparisons, self._config_of_ties(config, comparisons)
-        if not config.likelihood.ties_are_answers:
-            comparisons = kept.merged(keep_order=self.order_effect)
-        return PairData(items.seen_features, comparisons), config, kept
+        self.components_, self.item_ids_ = connected_components(kept), items.seen_ids
+        config = self._config_of_ties(self._config(offsets=self._has_offsets(), order=self.order_effect), kept)
+        merged = kept if config.likelihood.ties_are_answers else kept.merged(keep_order=self.order_effect)
+        data = PairData(items.seen_features, merged)
+        if self.time is None:
+            STILL.check(vars(self))
+        if merged.time is None:
+            fit = infer(self, data, config, self.item_ids_, resume=resume)
+            self._forget_times()
+        else:
+            fit = infer_over_time(self, data, config, self._columns.widths, is_dated=is_dated, resume=resume)
+        set_attributes(self, fit)
+        self._keep(kept)
+
+    def _forget_times(self) -> None:
+        """Leave out what an earlier fit over time or in groups has set."""
+        for name in ("moving_posterior_", "dynamics_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        self.group_scales_ = self.context_scales_ = np.zeros(0)
 
     def _keep(self, comparisons: Comparisons | ComparisonCounts) -> None:
         """Store the results of a fit besides the posterior."""
         self._comparisons = comparisons
         self._set_effects()
 
+    def _refuse_other_model(self) -> None:
+        """Refuse further comparisons where parameters name another model than the fit."""
+        if not self._has_tasks:
+            had_teams = getattr(self._comparisons, "left", np.zeros(0)).ndim == 2
+            check_unchanged("whether left and right are teams", self._has_teams, had_teams)
+        check_unchanged("order_effect", self._has_side, self.posterior_.has_order)
+        self._refuse_other_covariates()
+        if self.likelihood != "auto":
+            check_unchanged("whether likelihood has ties", self._keeps_ties, self.likelihood_.ties_are_answers)
+
+    def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, old: Comparisons | None, items: Entities | None) -> None:
+        """Fit to tasks in memory, in addition to old ones of known items."""
+        TASKS.check(vars(self))
+        tasks = self._read_tasks(X, reset=items is None, weighted=True)
+        if items is None:
+            self._form, self.classes_ = "", np.arange(tasks.present.shape[1])
+            items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
+            self._set_levels(tasks, sample_weight)
+        else:
+            self._refuse_other_times(tasks)
+            self._set_groups(tasks.groups, known=True)
+        arguments = self._columns, items, tasks, y, sample_weight, np.zeros(len(tasks.present), dtype=np.int64), 1
+        group, context = self._levels.groups_of(tasks.groups), self._levels.context_of(tasks)
+        covariates = self._covariates_of_tasks(tasks)
+        comparisons, answers = encode_tasks(*arguments, group=group, context=context, covariates=covariates)
+        comparisons = replace(comparisons, user=None, n_users=0)
+        if old is None:
+            self._form = answers.form
+        else:
+            comparisons = append_comparisons(old, comparisons)
+        self._learn(items, comparisons, is_dated=tasks.is_dated, resume=old is not None)
+
+    @property
+    def _needs_memory(self) -> bool:
+        return super()._needs_memory or self._has_teams or self._columns.has_levels
+
+    def _needs_all(self, summaries: list[ShardSummary]) -> bool:
+        """Tell whether a fit needs all comparisons in one place."""
+        has_covariates = self.covariates is not None and len(self.covariates) > 0
+        labels = [label for summary in summaries for label in summary.labels]
+        learns_ties = self.likelihood == "auto" and are_with_ties(np.unique(labels))
+        learns = learns_ties or as_likelihood(self.likelihood).has_parameters
+        return has_covariates or self.time is not None or learns or self.inference not in _FULL_PASSES
+
+    def _shard_options(self) -> ShardOptions:
+        """Return how the comparisons of a shard are read and merged."""
+        return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=self._keeps_ties)
+
+    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
+        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
+        self._set_groups(())
+        self._numbers = {}
+        self._forget_times()  # a fit that has some sets them
+        if self._needs_all(summaries):
+            items, number, _, _ = numbered(self, summaries)
+            self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
+            dated = is_dated(self.time, summaries)
+            comparisons = bring_all(shards, rows, number, items)
+            if comparisons.covariates is not None:
+                self._columns.check_sizes(comparisons.covariates)
+            self._columns.check_varying(comparisons)
+            self._learn(items, comparisons, is_dated=dated)
+            return
+        items, joined = join(self, shards, summaries, rows)
+        self._items, self.item_ids_ = items, items.seen_ids
+        self.components_ = connected_components(joined)
+        self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
+        summaries.clear()  # they take 32 bytes for each item and shard
+        config = self._config(offsets=self._has_offsets(), order=self.order_effect)
+        here = merge_if_few(joined, keep_order=self.order_effect)
+        data = PairData(items.seen_features, here, joined)
+        set_attributes(self, infer(self, data, config, self.item_ids_))
+        self._keep(ComparisonCounts(joined.weight_of_item))
+
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
-        super()._check_fitted()
+        check_attributes(self)
         check_types(self, _items=Entities, _comparisons=Comparisons | ComparisonCounts)
         posterior, items = self.posterior_, self._items
         require(self._comparisons.n_items == items.seen.size, self, "_comparisons", "must be of the compared items")
@@ -488,206 +652,10 @@ class GPPLClassifier(MovingClassifier):
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
         if not self._has_tasks:
             self._check_classes()
-            self._check_width()
+            self._columns.check_width(self)
         self._check_effects(self._comparisons)
         self._check_moving()
         sound = not posterior.has_offsets or posterior.n_seen == items.seen.size
         require(sound, self, "posterior_", f"must have the offsets of {items.seen.size} items")
         width = 0 if posterior.basis is None else posterior.basis.points.shape[1]
         require(items.width == width, self, "_items", f"must have {width} features")
-
-    def _pairs(self, X: Any, *, tell_new_apart: bool = False) -> tuple[PairRows, Items, IntArray, IntArray]:
-        """Return the rows of X, their items and the two sides; new items may be told apart from row to row."""
-        check_is_fitted(self)
-        rows, known = self._read(X, reset=False, weighted=False), self._items
-        self._refuse_other_covariates()
-        self._refuse_other_times(rows)
-        if tell_new_apart and known.features is None:
-            known = known.with_new(None, *self._item_columns(rows))
-        return rows, *(known.teams if self._has_teams else known.pairs)(rows.left, rows.right)
-
-    def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
-        rows, items, left, right = self._pairs(X)
-        covariates = rows.covariates if order else None
-        if rows.time is None:
-            return self.posterior_.pairs(items, left, right, covariates=covariates, order=order)
-        levels = self._levels_in(rows)
-        return self.moving_posterior_.pairs(items, left, right, rows.time, covariates, levels, order=order)
-
-    def latent_covariance(self, X: IdRows) -> Array:
-        """Return the posterior covariance of the utility differences of pairs, all effects included.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, 2) or (n, n_columns)
-            Ids of the left and the right item, or rows with the columns of `fit`, of one time, groups and context;
-            at most 10,000 distinct items.
-
-        Returns
-        -------
-        ndarray of shape (n, n)
-            Covariances, in squared units of the answer noise.
-        """
-        rows, items, left, right = self._pairs(X, tell_new_apart=True)
-        posterior = self.posterior_
-        if rows.time is not None:
-            levels = self._levels_in(rows)
-            moments = np.column_stack([rows.time] + ([] if levels is None else [levels]))
-            if (moments != moments[0]).any():
-                raise DataError(
-                    "latent_covariance is of rows of one time in the same groups and context; call it for each of them"
-                )
-            posterior = self.moving_posterior_.snapshot(rows.time[0], None if levels is None else levels[0])
-        return posterior.pair_covariance(items, left, right, rows.covariates, team_mean=self.team == "mean")
-
-    @accept_collections
-    def predict_preference(self, X: IdRows) -> Array:
-        """Return the probability that the left item has the larger utility.
-
-        It leaves out the answer noise, covariates and the order effect; groups are those of the row. It predicts
-        aggregated answers (the majority of many, a gold standard); `predict_proba` predicts single answers. With more
-        data it tends to 0 or 1.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, 2) or (n, n_columns)
-            Ids of the left and the right item, or rows with the columns of `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            P(u_left > u_right).
-        """
-        return probability_positive(*self._moments(X, order=False))
-
-    @overload
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        *,
-        at: Any = None,
-        groups: Mapping[Any, Hashable] | None = None,
-        context: Mapping[Any, float] | None = None,
-        return_std: Literal[False] = False,
-        return_cov: Literal[False] = False,
-        item_effects: bool = True,
-    ) -> Array: ...
-    @overload
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        *,
-        at: Any = None,
-        groups: Mapping[Any, Hashable] | None = None,
-        context: Mapping[Any, float] | None = None,
-        return_std: bool = False,
-        return_cov: bool = False,
-        item_effects: bool = True,
-    ) -> tuple[Array, Array]: ...
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        *,
-        at: Any = None,
-        groups: Mapping[Any, Hashable] | None = None,
-        context: Mapping[Any, float] | None = None,
-        return_std: bool = False,
-        return_cov: bool = False,
-        item_effects: bool = True,
-    ) -> Any:
-        """Return the posterior utilities of items.
-
-        Parameters
-        ----------
-        items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
-            Ids, or features of items; items of a Table with known ids keep their offsets. None: all items. Without
-            features, ids that `fit` has not seen have the prior of a new item, and a warning, as they may be misspelt.
-        at : date or number, default=None
-            Time of the utilities of a model with `time`; `curves` has several. None: that of the last comparison.
-        groups : dict, default=None
-            One group for each column of the parameter `groups`, by the name of the column, such as ``{"surface":
-            "clay"}``. A column that is not in the dict adds nothing.
-        context : dict, default=None
-            Numbers by the columns of the parameter `context`, such as ``{"prompt_length": 300}``. A column that is not
-            in the dict has its mean in `fit`.
-        return_std : bool, default=False
-            Whether to return standard deviations, too.
-        return_cov : bool, default=False
-            Whether to return the covariance, too (at most 10,000 items).
-        item_effects : bool, default=True
-            Whether the standard deviation of an unseen item includes its unknown offset.
-
-        Returns
-        -------
-        mean : ndarray of shape (n,)
-            Utilities, in units of the answer noise; the average over the seen items is 0.
-        std or cov : ndarray of shape (n,) or (n, n)
-            Only with `return_std` or `return_cov`.
-        """
-        _, chosen = self._select(items, new=True)
-        return utility_moments(
-            self._posterior_at(at, groups, context),
-            chosen,
-            return_std=return_std,
-            return_cov=return_cov,
-            item_effects=item_effects,
-        )
-
-    def rank(
-        self,
-        items: Table | MatrixLike | None = None,
-        *,
-        at: Any = None,
-        groups: Mapping[Any, Hashable] | None = None,
-        context: Mapping[Any, float] | None = None,
-        active: Any = None,
-        credibility: float = 0.9,
-        n_samples: int = 2000,
-        random_state: RandomState = 0,
-        scale: Literal["utility", "elo"] = "utility",
-    ) -> Ranking:
-        """Rank items, the best first, with credible intervals of the ranks.
-
-        Parameters
-        ----------
-        items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
-            Ids, or features of items. None: all items, and with `at` those that were compared by then.
-        at : date or number, default=None
-            Time of the utilities, as in `utility`.
-        groups : dict, default=None
-            Groups to rank the items in, as in `utility`.
-        context : dict, default=None
-            Context to rank the items in, as in `utility`.
-        active : timedelta, str or number, default=None
-            Rank items with a comparison in this time before `at`, such as "365D", or a number in the unit of the times.
-            It needs `time`, and `items` to be None. None: all items.
-        credibility : float, default=0.9
-            Posterior probability of each interval.
-        n_samples : int, default=2000
-            Posterior draws; the standard error of `probability_best` is at most 0.011.
-        random_state : int, RandomState, Generator or None, default=0
-            Seed of the draws.
-        scale : {"utility", "elo"}, default="utility"
-            Units of the answer noise, or Elo points with the average of the compared items at 1500; see
-            `Ranking.to_scale`, and `Ranking.anchored` for an item with a given number of points.
-
-        Returns
-        -------
-        Ranking
-            Columns id, utility, std, utility_low, utility_high, rank, probability_best, rank_low, rank_high, tied_rank,
-            n_comparisons.
-        """
-        posterior = self._posterior_at(at, groups, context)
-        if active is not None:
-            if items is not None:
-                raise DataError("pass either items or active to rank")
-            items = self.item_ids_[self._active(active, at)]
-        elif at is not None and items is None:
-            items = self.item_ids_[self._begun(at)]
-        ids, chosen = self._select(items)
-        of_groups = self._select_groups(self._kept_comparisons("rank"), groups) if groups else self._comparisons
-        counts = np.append(of_groups.counts(), 0.0)[chosen.position]
-        ranking = rank_items(
-            posterior, ids, chosen, credibility, n_samples, as_generator(random_state), whole_numbers(counts)
-        )
-        return ranking.to_scale(scale, self.likelihood_)

@@ -9,14 +9,16 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
+from skpref._checks import require
 from skpref._validation import column_names
 from skpref._warn import warn
 from skpref.data.columns import NO_ROWS, Columns, listed, read_ids, refuse_other_roles
 from skpref.data.ids import LEAVE_OUT, shorten
 from skpref.data.labels import is_of_one_side, refuse_one_side
 from skpref.data.roles import Roles, read
-from skpref.data.tasks import Tasks
+from skpref.data.tasks import TABLE_OF_TASKS, Tasks
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ _WANTED = (
     "covariates must be columns, or columns of the two sides or of all positions; got {}. Write them as "
     'covariates=["home", ("length_a", "length_b")], and of tasks as covariates={{"price": ["price_1", "price_2", ...]}}'
 )
+SEVERAL = "if a row shows several items, of which one was chosen, likelihood='luce' says so"
 _LARGEST = 1e150  # size of a covariate: squares stay finite, and so do effects of one unit
 
 
@@ -54,18 +57,26 @@ class PairColumns:
     sides: tuple[str, ...]  # left and right, perhaps after user
     names: list[str]  # of the covariates
     widths: tuple[int, ...] = ()  # numbers of each kind of context: 1, or those of a vector
+    group_names: tuple[Any, ...] = ()  # of the columns of groups, as callers name them
+
+    @classmethod
+    def read_parameters(cls, estimator: Any, sides: Sequence[str]) -> PairColumns:
+        """Return the columns that the parameters of an estimator name."""
+        ids = {side: getattr(estimator, side) for side in sides}
+        more = (getattr(estimator, name, None) for name in ("covariates", "weight", "groups", "time", "context"))
+        return cls.from_parameters(ids, *more)
 
     @classmethod
     def from_parameters(
         cls,
         ids: dict[str, Any],
-        covariates: Any,
-        weight: Any,
+        covariates: Any = None,
+        weight: Any = None,
         groups: Any = None,
         time: Any = None,
         context: Any = None,
-    ) -> PairColumns | None:
-        """Return the columns that parameters name; None if they name none, and X has columns of ids only."""
+    ) -> PairColumns:
+        """Return the columns that parameters name."""
         ids = {name: _as_columns(column) if name in {"left", "right"} else column for name, column in ids.items()}
         for name, column in (*ids.items(), ("weight", weight), ("time", time)):
             if not (column is None or _is_column(column) or isinstance(column, tuple)):
@@ -78,18 +89,25 @@ class PairColumns:
             )
         if not (covariates is None or isinstance(covariates, Mapping | list | tuple) or np.ndim(covariates) == 1):
             raise DataError(_WANTED.format(shorten(covariates)))
-        groups, vectors = _groups(groups), _vectors(context)
+        kinds, vectors = _groups(groups), _vectors(context)
         numbers = tuple(chain.from_iterable(vectors))
-        nameless = {*ids.values(), weight, time} == {None} and not groups and not numbers
-        if nameless and (covariates is None or not len(covariates)):
-            return None
         named = isinstance(covariates, Mapping)
         terms = tuple(map(_covariate, covariates.values() if named else [] if covariates is None else covariates))
         names = [str(name) for name in covariates] if named else [_name(term) for term in terms]
         if named and len({*names}) < len(names):
             raise DataError(f"covariates has two equal names: {shorten(list(covariates))}; use different names")
-        roles = Roles(**ids, covariates=terms, weight=weight, groups=groups, context=numbers, time=time)
-        return cls(roles, tuple(ids), names, tuple(map(len, vectors)))
+        roles = Roles(**ids, covariates=terms, weight=weight, groups=kinds, context=numbers, time=time)
+        return cls(roles, tuple(ids), names, tuple(map(len, vectors)), tuple(groups or ()))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no parameter names a column: X has columns of ids only."""
+        return self.roles == Roles()
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether items differ in groups or by context."""
+        return bool(self.groups or self.widths)
 
     @property
     def groups(self) -> tuple[Any, ...]:
@@ -104,6 +122,27 @@ class PairColumns:
     @property
     def _ids(self) -> dict[str, Any]:
         return {side: getattr(self.roles, side) for side in self.sides}
+
+    def read_rows(self, estimator: Any, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
+        """Return the columns of X; the estimator stores or checks their names.
+
+        After a fit of more columns, or of named ones, rows with as many as there are ids have covariates of 0.
+        """
+        width, has_more = len(self.sides), self.has_levels or self.roles.time is not None
+        if not (reset or self.is_empty or has_more) and has_columns(X, width):
+            nameless = self.are_named and column_names(X) is None
+            if nameless or estimator.n_features_in_ > width:
+                return self.read_ids(X, self.sides)
+        rows = read_id_columns(X, self.sides, may_be_tasks=reset) if self.is_empty else self.read(X, weighted=weighted)
+        if reset or not self.are_named:
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return rows
+
+    def check_width(self, estimator: Any) -> None:
+        """Raise DataError unless X may have had the number of columns of the fit."""
+        width, n = len(self.sides), estimator.n_features_in_
+        fits = n == width if self.is_empty else n >= width
+        require(fits, estimator, "n_features_in_", f"must be {width}, or more where columns are named")
 
     def read(self, X: Any, *, weighted: bool = True) -> PairRows:
         """Return the ids, covariates and, if asked for, weights of rows that have all the columns."""
@@ -138,8 +177,11 @@ class PairColumns:
         more = rows.user, rows.groups, rows.time, rows.is_dated, rows.context
         return PairRows(left, right, rows.covariates, weights, *more)
 
-    def read_tasks(self, columns: Columns, *, weighted: bool) -> Tasks:
+    def read_tasks(self, X: Any, *, weighted: bool) -> Tasks:
         """Return the tasks of a table; columns that no parameter names are items, after the column of users."""
+        if isinstance(X, Mapping):
+            raise DataError("X is a dict, but an array or a data frame is required: try pandas.DataFrame(X)")
+        columns = Columns.of(X, "X", "X", LEAVE_OUT, TABLE_OF_TASKS)
         ids, weight = {}, self.roles.weight
         if "user" in self.sides:
             ids["user"] = _name_at(columns, 0) if self.roles.user is None else _named(columns, self.roles.user)
@@ -147,7 +189,10 @@ class PairColumns:
         if weight is not None and not weighted:  # it may be there, and is no item
             name = columns.names[weight] if isinstance(weight, int) and weight < len(columns.names) else weight
             columns = replace(columns, values={key: own for key, own in columns.values.items() if key != name})
-        return Tasks.read(columns, roles)
+        tasks = Tasks.read(columns, roles)
+        if tasks.covariates is not None:
+            self.check_sizes(tasks.covariates)
+        return tasks
 
     def _resolved(self, columns: Columns, ids: dict[str, Any], *, weighted: bool) -> Roles:
         """Return the roles by names of columns."""
@@ -218,9 +263,9 @@ class PairColumns:
         own = [*chain.from_iterable(c if isinstance(c, tuple) else (c,) for c in ids.values())]
         if names & {column for column in set(self.roles.columns()) - {*own} if isinstance(column, str)}:
             return self.read(X, weighted=False)  # says which columns are missing
-        columns = PairColumns.from_parameters(ids, None, None)
+        columns = PairColumns.from_parameters(ids)
         by_name = names == {*own} or any(isinstance(c, str) and c in names for c in own)
-        return columns.read(X) if columns and by_name else read_id_columns(X, sides)
+        return columns.read(X) if by_name else read_id_columns(X, sides)
 
     def check_varying(self, comparisons: Comparisons) -> None:
         """Warn of a covariate of one side alone, or the same in all comparisons; refuse one that explains all."""
@@ -317,9 +362,15 @@ def refuse_two_weights(weight: Any, sample_weight: Any) -> None:
         raise DataError(f"weights are given twice: by weight={weight!r} and by sample_weight; give one of them")
 
 
-def read_id_columns(X: Any, sides: Sequence[str]) -> PairRows:
-    """Return rows of the ids of these sides."""
-    ids: dict[str, Any] = dict(zip(sides, read_ids(X, sides), strict=True))
+def read_id_columns(X: Any, sides: Sequence[str], *, may_be_tasks: bool = False) -> PairRows:
+    """Return rows of the ids of these sides; the error of more columns says what tasks are, if X may be some."""
+    try:
+        ids: dict[str, Any] = dict(zip(sides, read_ids(X, sides), strict=True))
+    except DataError as error:
+        shape: tuple[int, ...] = getattr(X, "shape", ())
+        if not (may_be_tasks and len(shape) == 2 and shape[1] > len(sides)):
+            raise
+        raise DataError(f"{error}; {SEVERAL}") from error
     return PairRows(**ids)
 
 

@@ -11,11 +11,14 @@ import numpy as np
 from skpref import inducing
 from skpref._checks import check_positive, check_types, require
 from skpref._estimator import half_of_memory
+from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
 from skpref.data.comparisons import sizes_of, starts_of
 from skpref.data.records import ColumnRecord
 from skpref.exceptions import DataError, DataWarning
+from skpref.gp.capabilities import Capabilities, check_unchanged
+from skpref.gp.pairwise.base import as_likelihood, check_features
 from skpref.gp.pairwise.fit import (
     PairFit,
     choose_kernel,
@@ -85,6 +88,20 @@ _FEW, _LEAST, _MOST_RESPONSES = 64, 8, 2**23
 _SEARCH_ITER = 40  # passes of a fit within the search for hyperparameters
 _SEARCH_TOL = 1e-4
 DYNAMICS = {"auto", *KINDS, *(f"{kind}+career" for kind in KINDS if kind != "constant")}
+_MAX_FILTERED = 100.0  # weight of an answer beyond which the filter's quadrature is inaccurate
+_MOVES = Capabilities(
+    "models with time, groups, context or teams",
+    {
+        "inference": ("auto", "vb"),
+        "optimizer": ("auto", None),
+        "item_effects": (True,),
+        "warm_start": (False,),
+        "scale_prior": (None,),
+        "checkpoint": (None,),
+    },
+    "fit without these",
+)
+STILL = Capabilities("models without time", {"dynamics": ("auto",)}, "name the column of times by time=")
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +205,39 @@ class Movement:
 
 
 @np.errstate(invalid="ignore", over="ignore")  # a posterior that is not finite is refused in words
+def infer_over_time(
+    estimator: Any, data: PairData, config: PairConfig, widths: tuple[int, ...], *, is_dated: bool, resume: bool
+) -> PairFit:
+    """Fit to comparisons with times, and set the attributes of what moves; with `resume`, hyperparameters stay."""
+    _MOVES.check(vars(estimator))
+    check_features(estimator, data.X)
+    earlier = _earlier(estimator, widths) if resume else None
+    # Without a column of times, all comparisons of groups, context or teams have the time 0.
+    dynamics = "constant" if estimator.time is None else estimator.dynamics
+    movement = Movement(dynamics, estimator.optimizer is not None, estimator.kernel, is_dated, earlier, widths)
+    found = fit_over_time(data, config, movement, as_generator(estimator.random_state))
+    fit, estimator.moving_posterior_, estimator.dynamics_ = found
+    groups = estimator.moving_posterior_.items.groups
+    variances = np.zeros(0) if groups is None else groups.variances
+    cuts = [variances.size - len(widths)]
+    estimator.group_scales_, estimator.context_scales_ = np.split(variances, cuts)
+    return fit
+
+
+def _earlier(estimator: Any, widths: tuple[int, ...]) -> tuple[MovingPosterior, SkillDynamics] | None:
+    """Return the fit whose dynamics stay; None where all its comparisons had one time, which says nothing."""
+    moving, dynamics = estimator.moving_posterior_, estimator.dynamics_
+    held, likelihood = moving.items.groups, estimator.likelihood_
+    check_unchanged("context", [*widths], [] if held is None else held.widths.tolist())
+    check_unchanged("team", estimator.team, "mean" if moving.team_mean else "sum")
+    if estimator.likelihood != "auto":
+        check_unchanged("likelihood", type(as_likelihood(estimator.likelihood)), type(likelihood))
+    if estimator.dynamics != "auto":
+        check_unchanged("dynamics", estimator.dynamics, dynamics.name)
+    says_nothing = moving.end <= float(moving.first.min()) and estimator.time is not None
+    return None if says_nothing else (moving, dynamics)
+
+
 def fit_over_time(
     data: PairData, config: PairConfig, movement: Movement, rng: np.random.Generator
 ) -> tuple[PairFit, MovingPosterior, SkillDynamics]:
@@ -233,6 +283,23 @@ def fit_over_time(
     parts = likelihood, None if basis is None else basis.kernel, fit.bounds, fit.bound, fit.converged
     snapshot, state = end_posterior(moving)
     return PairFit(snapshot, state, *parts), moving, record
+
+
+def refuse_earlier(moving: MovingPosterior, c: Comparisons, column: Any) -> None:
+    """Refuse comparisons for a filter that are not in the order of time, or too heavy for it."""
+    if (np.diff(c.time) < 0.0).any():
+        row = int(np.argmax(np.diff(c.time) < 0.0)) + 1
+        raise DataError(f"row {row} of X is earlier than the row before; sort X by {column!r}")
+    last = np.full(c.n_items, -np.inf)
+    last[: moving.items.n_chains] = moving.items.last
+    early = c.time < np.where(c.players < 0, -np.inf, last[c.players]).max(axis=1)
+    if early.any():
+        raise DataError(
+            f"row {int(np.argmax(early))} of X is earlier than the last comparison of one of its items, which "
+            "update cannot take back; use partial_fit, which refits with all comparisons"
+        )
+    if c.weight.max(initial=0.0) > _MAX_FILTERED:
+        raise DataError(f"sample_weight is at most {_MAX_FILTERED:g} in update; use partial_fit for heavier answers")
 
 
 def end_posterior(moving: MovingPosterior) -> tuple[PairPosterior, State]:

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._callbacks import fit_callbacks, fit_context
+from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
@@ -27,13 +27,18 @@ from skpref.exceptions import DataError, DataWarning
 from skpref.gp.capabilities import Capabilities
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.base import (
+    DEFAULT_SETTINGS,
     SHARED_CONSTRAINTS,
-    PairwiseGP,
     as_likelihood,
+    check_attributes,
     check_rows,
     compare_scores,
+    config_of,
     draw_utilities,
+    infer,
+    set_attributes,
     utility_moments,
+    warm_start,
 )
 from skpref.gp.pairwise.fit import PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items
@@ -41,6 +46,7 @@ from skpref.gp.pairwise.scored_groups import are_few, check_columns, fit_groups,
 from skpref.gp.relevance import prior_relevance
 from skpref.likelihoods import Luce
 from skpref.metrics import concordance
+from skpref.settings import HasSettings
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -50,7 +56,7 @@ if TYPE_CHECKING:
     from skpref._sources import Source
     from skpref._typing import Array, MatrixLike, RandomState, Stored
     from skpref.likelihoods import Likelihood
-    from skpref.settings import LBFGS, SVI, Fixed, Gamma, Inducing
+    from skpref.settings import LBFGS, SVI, Fixed, Gamma, Inducing, Settings
 
 
 _RANKINGS = Capabilities(
@@ -60,7 +66,7 @@ _RANKINGS = Capabilities(
 )
 
 
-class GPPLRegressor(RegressorMixin, PairwiseGP):
+class GPPLRegressor(RegressorMixin, CallbackMixin, HasSettings):
     """Learning to rank by a Gaussian process: utilities of items from scores, grades, ranks or comparisons.
 
     Rows of X are items. The model learns a utility f(x) such that x is preferred to x' with probability
@@ -168,6 +174,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
     True
     """
 
+    _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED_CONSTRAINTS,
         "pairs_per_item": [Interval(Integral, 1, None, closed="left")],
@@ -284,7 +291,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
             X, y, weight = bring_rows(found[0], "fits by mini-batches or with learnt likelihoods")
             self._fit_rows(X.drop(columns=qid), y, None, X[qid].to_numpy(), weight)
             return
-        self._set_attributes(fit_groups(found, self, qid, self._config(offsets=False, order=False)))
+        set_attributes(self, fit_groups(found, self, qid, config_of(self, offsets=False, order=False)))
 
     @property
     def _sums_suffice(self) -> bool:
@@ -317,17 +324,17 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
         if comparisons is None and not self._ranks_groups:
             n_scores = np.bincount(item, read_weights(sample_weight, item.size), first.size)[seen]
             data = self._weigh(data, n_scores.astype(np.float64))
-        self._set_attributes(self._infer(data, self._config(offsets=False, order=False)))
+        set_attributes(self, infer(self, data, config_of(self, offsets=False, order=False)))
 
     def _weigh(self, data: PairData, n_scores: Array) -> PairData:
         """Return the comparisons of scores, weighted by their worth (`worth_of`)."""
-        config = self._config(offsets=False, order=False)
-        start, rng = self._start(data, config), lambda: as_generator(self.random_state)
+        config = config_of(self, offsets=False, order=False)
+        start, rng = warm_start(self, data, config), lambda: as_generator(self.random_state)
         return PairData(data.X, weigh_pairs_of_scores(data, n_scores, self.kernel, config, start, rng))
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
-        super()._check_fitted()
+        check_attributes(self)
         basis = self.posterior_.basis
         fits = basis is not None and self.n_features_in_ == basis.points.shape[1]
         require(fits, self, "n_features_in_", "does not fit the inducing points")

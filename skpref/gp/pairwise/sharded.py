@@ -142,7 +142,7 @@ def bring_all(shards: Shards, rows: Sequence[Any], number: Sequence[IntArray], i
 def _are_more(estimator: Any, source: Source) -> bool:
     """Tell whether more columns have no other meaning than there are ids without a name."""
     columns = estimator._columns  # noqa: SLF001
-    taken = ["y" if source.y is None else source.y, source.weight, *(columns.roles.columns() if columns else ())]
+    taken = ["y" if source.y is None else source.y, source.weight, *columns.roles.columns()]
     names = range(source.width) if source.names is None else source.names
     by_place = [side for side in estimator._sides if getattr(estimator, side) is None]  # noqa: SLF001
     return sum(name not in taken for name in names) > len(by_place)
@@ -161,8 +161,7 @@ def roles_of(estimator: Any, source: Source) -> Roles:
     sides = estimator._sides  # noqa: SLF001 - the columns of ids of comparisons
     refuse_two_weights(estimator.weight, True if source.are_apart[1] else source.weight)
     columns = estimator._columns  # noqa: SLF001
-    terms, groups = ((), ()) if columns is None else (columns.roles.covariates, columns.groups)
-    time = None if columns is None else columns.roles.time
+    terms, groups, time = columns.roles.covariates, columns.groups, columns.roles.time
     if source.names is None:
         if terms or groups or time is not None:
             raise DataError(
@@ -172,7 +171,7 @@ def roles_of(estimator: Any, source: Source) -> Roles:
             raise DataError(f"Expected 2D array of {len(sides)} columns for X, got {source.width} columns instead")
         return Roles(**dict(zip(sides, range(len(sides)), strict=True)))
     usual = sides
-    if source.has_order and (columns is not None or not _are_more(estimator, source)):
+    if source.has_order and not (columns.is_empty and _are_more(estimator, source)):
         usual = (*source.names, *("a column", "a second column", "a third column")[source.width :])[: len(sides)]
     chosen = {side: getattr(estimator, side) for side in sides}
     ids = {side: name if chosen[side] is None else chosen[side] for side, name in zip(sides, usual, strict=True)}
@@ -184,7 +183,7 @@ def roles_of(estimator: Any, source: Source) -> Roles:
     for parameter, listed in (("covariates", terms), ("groups", groups)):
         for name in chain.from_iterable(term if isinstance(term, tuple) else (term,) for term in listed):
             check_names(source.names, {parameter: name})
-    if columns is not None:
+    if not columns.is_empty:
         columns.check_distinct(ids, terms, groups, weight, time)
     return Roles(**ids, winner=y, weight=weight, covariates=terms, groups=groups, time=time)
 

@@ -26,7 +26,7 @@ from skpref import (
     VariationalFMOrdinal,
 )
 from skpref.dask.shards import OnDask
-from skpref.gp.crowd import fit_hierarchy, sharded, shards
+from skpref.gp.crowd import base, fit_hierarchy, shards
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.inference.passes import Passes
 from tests.unit.dask import test_classifier, test_crowd, test_group_regressor, test_machine, test_ratings
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 def _small(monkeypatch):
     monkeypatch.setattr("skpref.gp.pairwise.fit._JOINT_SIZE", 0)
     monkeypatch.setattr("skpref.inference.shards._FEW_ROWS", 0)
-    for module in (fit_hierarchy, sharded):
+    for module in (base, fit_hierarchy):
         monkeypatch.setattr(module, "MAX_CHOICE", 100)
     monkeypatch.setattr(shards, "_BACKUP", 2)
     chosen = (Regularisation(0.3, 1.0, 0.5),)

@@ -52,3 +52,14 @@ def test_answers_of_several_columns_in_files_are_for_readers(tmp_path):
     FRAME.assign(best="x", worst="y").to_parquet(tmp_path / "rows.parquet")
     with pytest.raises(DataError, match=r"y must be the name of a column .*got list; from_choices and from_rankings"):
         CrowdGPPL(likelihood="luce").fit(tmp_path / "rows.parquet", ["best", "worst"])
+
+
+def test_predictions_of_tasks_in_a_collection_are_lazy(client):
+    import dask.dataframe as dd
+
+    frame = FRAME.drop(columns="who")
+    model = GPPLClassifier(DATA.table).fit(frame, DATA.y)
+    lazy = dd.from_pandas(frame, npartitions=2)
+    assert_array_equal(model.predict_proba(lazy).compute(), model.predict_proba(frame))
+    assert_array_equal(model.predict(lazy).compute(), model.predict(frame))
+    assert model.score(lazy, DATA.y) == model.score(frame, DATA.y)

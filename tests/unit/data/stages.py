@@ -3,10 +3,7 @@
 import numpy as np
 
 from skpref.data import Vocabulary
-from skpref.data.columns import Columns
-from skpref.data.ids import LEAVE_OUT
-from skpref.data.roles import Roles
-from skpref.data.tasks import TABLE_OF_TASKS, as_comparisons, read_answers
+from skpref.data.tasks import as_comparisons, read_answers
 from skpref.gp.pairwise.columns import PairColumns
 
 SIDES = "user", "left", "right"
@@ -16,8 +13,7 @@ def tasks_of(X, user=None, sides=SIDES, **columns):
     """Read tasks as estimators do, whose parameters name columns."""
     ids = dict.fromkeys(sides) | ({"user": user} if "user" in sides else {})
     parameters = {name: columns.get(name) for name in ("covariates", "weight", "groups", "time")}
-    named = PairColumns.from_parameters(ids, **parameters) or PairColumns(Roles(), sides, [])
-    return named.read_tasks(Columns.of(X, "X", "X", LEAVE_OUT, TABLE_OF_TASKS), weighted="weight" in columns)
+    return PairColumns.from_parameters(ids, **parameters).read_tasks(X, weighted="weight" in columns)
 
 
 def stages(X, y, weight=None, user=None, sides=SIDES):

@@ -268,7 +268,7 @@ def test_an_interrupted_fit_was_killed(stored, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(GPPLClassifier, "_infer", stop)
+    monkeypatch.setattr("skpref.gp.pairwise.classifier.infer", stop)
     pipeline = make_pipeline(GPPLClassifier()).set_callbacks(MLflowCallback("interrupted"))
     with pytest.raises(KeyboardInterrupt):
         pipeline.fit(np.array(PAIRS), FIRST_WINS)

@@ -266,7 +266,7 @@ def test_a_failure_late_in_a_fit_leaves_the_earlier_one(monkeypatch):
     def out_of_memory(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(CrowdGPPL, "_set_trace", out_of_memory)
+    monkeypatch.setattr("skpref.gp.crowd.base.set_trace", out_of_memory)
     for method in ("fit", "partial_fit"):
         with pytest.raises(MemoryError):
             getattr(model, method)(NEW, Y_NEW)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
 from skpref import CrowdGPPL
-from skpref.gp.crowd import fit_hierarchy, held_out, sharded
+from skpref.gp.crowd import base, fit_hierarchy, held_out
 from skpref.gp.crowd.tastes import curvature_of_scale, log_curvature
 from tests.unit.gp.crowd.test_hierarchy import crowd_model
 
@@ -95,7 +95,7 @@ def test_everything_beside_tastes_is_learnt_as_for_few_items(options):
 @pytest.mark.usefixtures("few_are_many")
 def test_files_and_later_answers_are_those_of_memory(tmp_path, monkeypatch):
     pandas = pytest.importorskip("pandas")
-    for module in (fit_hierarchy, sharded):
+    for module in (base, fit_hierarchy):
         monkeypatch.setattr(module, "MAX_CHOICE", 600)
     monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 400)
     X, y, _ = crowd(1.2)

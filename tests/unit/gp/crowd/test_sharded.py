@@ -12,10 +12,11 @@ import skpref
 from skpref import CrowdGPPL, Table
 from skpref.data import Comparisons
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
-from skpref.gp.crowd import fit_hierarchy, sharded
+from skpref.gp.crowd import base, fit_hierarchy
 from skpref.gp.crowd.consensus import heaviest_user
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.gp.crowd.posterior import CrowdPosterior
+from skpref.gp.crowd.sharded import bounds_of
 from skpref.inference.shards import OnDisk
 
 pandas = pytest.importorskip("pandas")
@@ -26,7 +27,7 @@ COLUMNS = ["user", "left", "right"]
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch):
     monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 90)
-    for module in (fit_hierarchy, sharded):
+    for module in (base, fit_hierarchy):
         monkeypatch.setattr(module, "MAX_CHOICE", 100)
     # Fits that choose take most of the time.
     chosen = (Regularisation(0.3, 1.0, 0.5),)
@@ -97,7 +98,7 @@ def test_a_fit_to_a_file_is_the_fit_in_memory(stored, options):
 
 
 def test_few_comparisons_give_the_bits_of_a_fit_in_memory(stored, monkeypatch):
-    for module in (fit_hierarchy, sharded):
+    for module in (base, fit_hierarchy):
         monkeypatch.setattr(module, "MAX_CHOICE", 1000)
     rows, path = stored
     here, there = CrowdGPPL(random_state=0).fit(rows[COLUMNS], rows.y), CrowdGPPL(random_state=0).fit(path)
@@ -256,11 +257,11 @@ def test_components_join_across_shards(tmp_path):
 def test_shards_have_about_as_many_comparisons():
     rng = np.random.default_rng(0)
     counts = rng.integers(1, 10, 1000)
-    bounds = sharded._bounds(counts, 8)
+    bounds = bounds_of(counts, 8)
     sums = np.add.reduceat(counts, bounds[:-1])
     assert (bounds[0], bounds[-1], bounds.size) == (0, 1000, 9)
     assert np.abs(sums - sums.mean()).max() <= 10
-    assert sharded._bounds(np.array([100, 1, 1]), 5).tolist() == [0, 1, 3]
+    assert bounds_of(np.array([100, 1, 1]), 5).tolist() == [0, 1, 3]
 
 
 def test_an_interrupted_fit_leaves_the_earlier_one_and_no_files(stored, tmp_path, monkeypatch):

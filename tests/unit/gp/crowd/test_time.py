@@ -119,7 +119,7 @@ def test_files_are_the_same_fit(data, model, tmp_path):
 
 
 def test_many_answers_in_a_file_are_those_in_memory(tmp_path, monkeypatch):
-    for module in ("fit_hierarchy", "sharded"):
+    for module in ("base", "fit_hierarchy"):
         monkeypatch.setattr(f"skpref.gp.crowd.{module}.MAX_CHOICE", 1000)
     X, y, _ = answers(1100, n_users=60)
     X.assign(y=y).to_parquet(tmp_path / "answers.parquet", row_group_size=300)

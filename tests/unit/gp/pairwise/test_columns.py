@@ -19,8 +19,8 @@ SIDES = tuple(NOTHING)
 
 
 def test_no_parameters_name_no_columns():
-    assert PairColumns.from_parameters(NOTHING, None, None) is None
-    assert PairColumns.from_parameters(NOTHING, [], None) is None
+    assert PairColumns.from_parameters(NOTHING, None, None).is_empty
+    assert PairColumns.from_parameters(NOTHING, [], None).is_empty
 
 
 def test_the_first_two_columns_are_ids():

@@ -1,35 +1,31 @@
-"""What `GPPLClassifier` does where its utilities move in time."""
+"""What a fitted `GPPLClassifier` predicts: answers to rows, and utilities of items, at any time and in groups."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._checks import check_arrays, check_types, require
-from skpref._estimator import check_credibility, check_memory, unchanged_on_failure, warn_constant
+from skpref._estimator import check_credibility
 from skpref._math.random import as_generator
+from skpref._sources import accept_collections
 from skpref._warn import warn
 from skpref.data import Comparisons
-from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
-from skpref.data.labels import are_with_ties
 from skpref.data.records import frame_or_record, make_frame
-from skpref.data.shards import ComparisonCounts, ShardOptions, check_classes
 from skpref.data.times import as_duration, as_grid, as_time, as_times, refuse_other_kind, to_dates
 from skpref.exceptions import DataError
-from skpref.gp.capabilities import Capabilities, check_unchanged
-from skpref.gp.entities import Entities, describe_unknown, holds_features, players_of
-from skpref.gp.pairwise.base import as_likelihood, connected_components, draw_utilities
-from skpref.gp.pairwise.fit import PairData
+from skpref.gp.capabilities import check_unchanged
+from skpref.gp.entities import describe_unknown, holds_features, players_of
+from skpref.gp.pairwise.base import draw_utilities, probability_positive, utility_moments
+from skpref.gp.pairwise.comparison import ComparisonClassifier
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
-from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
-from skpref.gp.pairwise.ranking import WinMatrix, predicted_wins, win_matrix
-from skpref.gp.pairwise.sharded import bring_all, is_dated, join, merge_if_few, numbered
-from skpref.gp.pairwise.tasks import TASKS, TaskClassifier
+from skpref.gp.pairwise.over_time import SkillDynamics, UtilityCurves
+from skpref.gp.pairwise.ranking import WinMatrix, predicted_wins, rank_items, whole_numbers, win_matrix
 from skpref.gp.pairwise.thresholds import predict_answers
 from skpref.likelihoods.ties import share_of_left
 
@@ -40,42 +36,18 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, BoolArray, IdRows, IntArray, MatrixLike, RandomState
     from skpref.data import IdColumn, Table
-    from skpref.data.shards import ShardSummary
     from skpref.data.tasks import Tasks
-    from skpref.gp.entities import Items
+    from skpref.gp.entities import Entities, Items
     from skpref.gp.pairwise.columns import PairRows
-    from skpref.gp.pairwise.fit import PairConfig, PairFit
     from skpref.gp.pairwise.posterior import PairPosterior
+    from skpref.gp.pairwise.ranking import Ranking
     from skpref.inference.chain_groups import GroupDifferences
-    from skpref.inference.shards import Shards
-
-_FULL_PASSES = "auto", "vb", "laplace"
-_MAX_FILTERED = 100.0  # weight of an answer beyond which the filter's quadrature is inaccurate
 
 
-_MOVING = Capabilities(
-    "models with time, groups, context or teams",
-    {
-        "inference": ("auto", "vb"),
-        "optimizer": ("auto", None),
-        "item_effects": (True,),
-        "warm_start": (False,),
-        "scale_prior": (None,),
-        "checkpoint": (None,),
-    },
-    "fit without these",
-)
-_STILL = Capabilities("models without time", {"dynamics": ("auto",)}, "name the column of times by time=")
-
-
-class MovingClassifier(TaskClassifier):
-    """Fits and predictions of utilities at any time, in groups, and of teams; without a column of times nothing moves.
-
-    Models of groups or teams are those over time in which nothing moves, if there is no column of times.
-    """
+class PairPredictions(ComparisonClassifier):
+    """Predictions of rows and utilities; without `time`, groups, context and teams by `posterior_` alone."""
 
     time: Any
-    dynamics: str
     context_scales_: Array
     team: str
     moving_posterior_: MovingPosterior
@@ -95,21 +67,7 @@ class MovingClassifier(TaskClassifier):
     @property
     def _stands_still(self) -> bool:
         """Whether the model is one over time without a column of times."""
-        return self.time is None and (self._has_teams or self._has_levels)
-
-    @property
-    def _widths(self) -> tuple[int, ...]:
-        """Numbers of each kind of context."""
-        return () if self._columns is None else self._columns.widths
-
-    @property
-    def _has_levels(self) -> bool:
-        """Whether items differ in groups or by context."""
-        return bool(self._group_columns or self._widths)
-
-    @property
-    def _needs_memory(self) -> bool:
-        return super()._needs_memory or self._has_teams or self._has_levels
+        return self.time is None and (self._has_teams or self._columns.has_levels)
 
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
         rows = super()._read(X, reset=reset, weighted=weighted)
@@ -118,43 +76,6 @@ class MovingClassifier(TaskClassifier):
     def _read_tasks(self, X: Any, *, reset: bool = False, weighted: bool = False) -> Tasks:
         tasks = super()._read_tasks(X, reset=reset, weighted=weighted)
         return replace(tasks, time=np.zeros(len(tasks.present))) if self._stands_still else tasks
-
-    def _needs_all(self, summaries: list[ShardSummary]) -> bool:
-        """Tell whether a fit needs all comparisons in one place."""
-        has_covariates = self.covariates is not None and len(self.covariates) > 0
-        labels = [label for summary in summaries for label in summary.labels]
-        learns_ties = self.likelihood == "auto" and are_with_ties(np.unique(labels))
-        learns = learns_ties or as_likelihood(self.likelihood).has_parameters
-        return has_covariates or self.time is not None or learns or self.inference not in _FULL_PASSES
-
-    def _shard_options(self) -> ShardOptions:
-        """Return how the comparisons of a shard are read and merged."""
-        return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=self._keeps_ties)
-
-    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
-        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
-        self._set_groups(())
-        self._numbers = {}
-        self._forget_times()  # a fit that has some sets them
-        if self._needs_all(summaries):
-            items, number, _, _ = numbered(self, summaries)
-            self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
-            dated = is_dated(self.time, summaries)
-            comparisons = bring_all(shards, rows, number, items)
-            if self._columns is not None and comparisons.covariates is not None:
-                self._columns.check_sizes(comparisons.covariates)
-            self._fit_comparisons(items, comparisons, is_dated=dated)
-            return
-        items, joined = join(self, shards, summaries, rows)
-        self._items, self.item_ids_ = items, items.seen_ids
-        self.components_ = connected_components(joined)
-        self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
-        summaries.clear()  # they take 32 bytes for each item and shard
-        config = self._config(offsets=self._has_offsets(), order=self.order_effect)
-        here = merge_if_few(joined, keep_order=self.order_effect)
-        data = PairData(items.seen_features, here, joined)
-        self._set_attributes(self._infer(data, config, self.item_ids_))
-        self._keep(ComparisonCounts(joined.weight_of_item))
 
     def _kept_comparisons(self, method: str) -> Comparisons:
         """Return the comparisons of the fit for a method that needs them."""
@@ -165,82 +86,14 @@ class MovingClassifier(TaskClassifier):
             "fit again with all comparisons in memory"
         )
 
-    def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, old: Comparisons | None, items: Entities | None) -> None:
-        """Fit to tasks in memory, in addition to old ones of known items."""
-        TASKS.check(vars(self))
-        tasks = self._read_tasks(X, reset=items is None, weighted=True)
-        if items is not None:
-            self._refuse_other_times(tasks)
-        else:
-            self._form, self.classes_ = "", np.arange(tasks.present.shape[1])
-        if items is None:
-            items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
-        self._set_groups(tasks.groups, known=old is not None)
-        if old is None:
-            self._set_context(tasks, sample_weight)
-        pooled, group = np.zeros(tasks.present.shape[0], dtype=np.int64), self._numbers_of_groups(tasks.groups)
-        more = group, self._context_of(tasks)
-        comparisons, answers = self._encode_tasks(items, tasks, y, sample_weight, pooled, 1, *more)
-        comparisons = replace(comparisons, user=None, n_users=0)
-        if old is None:
-            self._form = answers.form
-        else:
-            comparisons = append_comparisons(old, comparisons)
-        data, config, kept = self._prepare(items, comparisons)
-        self._set_attributes(self._infer_utilities(data, config, is_dated=tasks.is_dated, resume=old is not None))
-        self._keep(kept)
-
     def _task_moments(
         self, tasks: Tasks, task: IntArray, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None
     ) -> tuple[Array, Array]:
         self._refuse_other_times(tasks)
         if tasks.time is None:
-            return self.posterior_.pairs(*pairs, covariates=covariates)
-        levels = self._levels_in(tasks)
-        at = tasks.time[task], None if levels is None else levels[task]
-        return self.moving_posterior_.pairs(*pairs, at[0], covariates, at[1], order=True)
-
-    def _infer_utilities(self, data: PairData, config: PairConfig, *, is_dated: bool, resume: bool = False) -> PairFit:
-        """Fit by `_infer`, or over time where comparisons have times; with `resume`, hyperparameters stay."""
-        if self.time is None:
-            _STILL.check(vars(self))
-        if data.comparisons.time is None:
-            fit = self._infer(data, config, self.item_ids_, resume=resume)
-            self._forget_times()
-            return fit
-        _MOVING.check(vars(self))
-        if data.X is not None:
-            check_memory(data.X.shape[0], self._max_inducing(data.X))
-            warn_constant(data.X)
-        earlier = self._earlier() if resume else None
-        dynamics = "constant" if self._stands_still else self.dynamics
-        movement = Movement(dynamics, self.optimizer is not None, self.kernel, is_dated, earlier, self._widths)
-        found = fit_over_time(data, config, movement, as_generator(self.random_state))
-        fit, self.moving_posterior_, self.dynamics_ = found
-        groups = self.moving_posterior_.items.groups
-        variances = np.zeros(0) if groups is None else groups.variances
-        self.group_scales_, self.context_scales_ = np.split(variances, [len(self._group_columns)])
-        return fit
-
-    def _forget_times(self) -> None:
-        """Leave out what an earlier fit over time or in groups has set."""
-        for name in ("moving_posterior_", "dynamics_"):
-            if hasattr(self, name):
-                delattr(self, name)
-        self.group_scales_ = self.context_scales_ = np.zeros(0)
-
-    def _earlier(self) -> tuple[MovingPosterior, SkillDynamics] | None:
-        """Return the fit whose dynamics stay; None where all its comparisons had one time, which says nothing."""
-        moving, dynamics = self.moving_posterior_, self.dynamics_
-        held, likelihood = moving.items.groups, self.likelihood_
-        check_unchanged("context", [*self._widths], [] if held is None else held.widths.tolist())
-        check_unchanged("team", self.team, "mean" if moving.team_mean else "sum")
-        if self.likelihood != "auto":
-            check_unchanged("likelihood", type(as_likelihood(self.likelihood)), type(likelihood))
-        if self.dynamics != "auto":
-            check_unchanged("dynamics", self.dynamics, dynamics.name)
-        says_nothing = moving.end <= float(moving.first.min()) and self.time is not None
-        return None if says_nothing else (moving, dynamics)
+            return self._pair_moments(pairs, covariates)
+        levels = self._levels.number_rows(tasks)
+        return self._pair_moments(pairs, covariates, tasks.time[task], None if levels is None else levels[task])
 
     def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
         """Refuse times that a model without them cannot use, their absence, and dates in the place of numbers."""
@@ -249,108 +102,81 @@ class MovingClassifier(TaskClassifier):
         if moving is not None:
             refuse_other_kind(self.time, now=rows.is_dated, then=moving.is_dated)
 
-    def update(
-        self,
-        X: IdRows,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        items: Table | None = None,
-    ) -> Self:
-        """Filter later comparisons into a model with `time`: microseconds each, without another fit.
+    def _pairs(self, X: Any, *, tell_new_apart: bool = False) -> tuple[PairRows, Items, IntArray, IntArray]:
+        """Return the rows of X, their items and the two sides; new items may be told apart from row to row."""
+        check_is_fitted(self)
+        rows, known = self._read(X, reset=False, weighted=False), self._items
+        self._refuse_other_covariates()
+        self._refuse_other_times(rows)
+        if tell_new_apart and known.features is None:
+            known = known.with_new(None, *self._item_columns(rows))
+        return rows, *(known.teams if self._has_teams else known.pairs)(rows.left, rows.right)
 
-        Each comparison, one after the other, changes the utilities of its two items and the effects, and nothing else;
-        with `groups`, differences between groups follow when all are filtered, but those of new groups stay unknown.
-        Predictions use them. Utilities of other items, hyperparameters, thresholds of ties, the curve of careers and
-        the function of features stay as the fit left them: after a fit without ties, a tie is half of each answer.
-        `partial_fit` refits instead, with these comparisons and all earlier ones, and is more accurate where items have
-        few of them. Each call also takes about a tenth of a second where there are 60,000 earlier comparisons: pass
-        many rows at once.
+    def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
+        rows, items, left, right = self._pairs(X)
+        levels = None if rows.time is None else self._levels.number_rows(rows)
+        covariates = rows.covariates if order else None
+        return self._pair_moments((items, left, right), covariates, rows.time, levels, order=order)
+
+    def _pair_moments(
+        self,
+        pairs: tuple[Items, IntArray, IntArray],
+        covariates: Array | None,
+        time: Array | None = None,
+        levels: Array | None = None,
+        *,
+        order: bool = True,
+    ) -> tuple[Array, Array]:
+        """Return means and variances of the differences of items, given (items, left, right); over time with times."""
+        if time is None:
+            return self.posterior_.pairs(*pairs, covariates=covariates, order=order)
+        return self.moving_posterior_.pairs(*pairs, time, covariates, levels, order=order)
+
+    def latent_covariance(self, X: IdRows) -> Array:
+        """Return the posterior covariance of the utility differences of pairs, all effects included.
 
         Parameters
         ----------
-        X : array-like of shape (n, n_columns)
-            Comparisons with the columns of `fit`, in the order of time. None may be before an earlier one of its items.
-        y : array-like of shape (n,), default=None
-            Labels, as in `fit`.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the comparisons, at most 100; None: all weights are 1.
-        items : Table, default=None
-            Features of new items, if the model has features. Otherwise new ids are read from X; they start as any new
-            item.
+        X : array-like of shape (n, 2) or (n, n_columns)
+            Ids of the left and the right item, or rows with the columns of `fit`, of one time, groups and context;
+            at most 10,000 distinct items.
 
         Returns
         -------
-        GPPLClassifier
-            The estimator.
-
-        Raises
-        ------
-        ValueError
-            As in `partial_fit`. Also if the model was fitted without `time` or to tasks, or rows are not in the order
-            of time.
-
-        Examples
-        --------
-        >>> from skpref import GPPLClassifier
-        >>> X = [["x", "y", 1], ["x", "y", 2], ["y", "x", 3], ["y", "x", 4]]
-        >>> model = GPPLClassifier(time=2, dynamics="drift").fit(X, [1, 0, 1, 1])
-        >>> before = model.utility(["y"])
-        >>> bool(model.update([["y", "x", 5], ["y", "z", 6]]).utility(["y"])[0] > before[0])
-        True
+        ndarray of shape (n, n)
+            Covariances, in squared units of the answer noise.
         """
-        moving = self._moving("update")
-        self._refuse_tasks("update", "partial_fit")
-        self._refuse_other_model()
-        old = self._kept_comparisons("update")
-        rows = self._with_covariates(self._read(X, reset=False))
-        self._refuse_other_times(rows)
-        all_items = self._items.with_new(items, *self._item_columns(rows))
-        self._set_groups(rows.groups, known=True)
-        new = self._encode(all_items, rows, self._grades(y), sample_weight)
-        new = new.take(new.weight > 0.0)
-        if not new.n_pairs:
-            return self
-        all_items = all_items.with_seen(new.compact()[1])
-        new = new.renumbered(all_items.position, all_items.seen.size)
-        self._refuse_earlier(new)
-        with unchanged_on_failure(self):
-            self.moving_posterior_ = moving.filtered(new, self.likelihood_, all_items.seen_features)
-            self.posterior_, self._state = end_posterior(self.moving_posterior_)
-            self._items, self.item_ids_ = all_items, all_items.seen_ids
-            together = append_comparisons(old, new)
-            self.components_ = together.components()[1]
-            self._keep(together)
-        return self
+        rows, items, left, right = self._pairs(X, tell_new_apart=True)
+        posterior = self.posterior_
+        if rows.time is not None:
+            levels = self._levels.number_rows(rows)
+            moments = np.column_stack([rows.time] + ([] if levels is None else [levels]))
+            if (moments != moments[0]).any():
+                raise DataError(
+                    "latent_covariance is of rows of one time in the same groups and context; call it for each of them"
+                )
+            posterior = self.moving_posterior_.snapshot(rows.time[0], None if levels is None else levels[0])
+        return posterior.pair_covariance(items, left, right, rows.covariates, team_mean=self.team == "mean")
 
-    def _refuse_other_model(self) -> None:
-        """Refuse further comparisons where parameters name another model than the fit."""
-        if not self._has_tasks:
-            had_teams = getattr(self._comparisons, "left", np.zeros(0)).ndim == 2
-            check_unchanged("whether left and right are teams", self._has_teams, had_teams)
-        check_unchanged("order_effect", self._has_side, self.posterior_.has_order)
-        self._refuse_other_covariates()
-        if self.likelihood != "auto":
-            check_unchanged("whether likelihood has ties", self._keeps_ties, self.likelihood_.ties_are_answers)
+    @accept_collections
+    def predict_preference(self, X: IdRows) -> Array:
+        """Return the probability that the left item has the larger utility.
 
-    def _refuse_earlier(self, c: Comparisons) -> None:
-        """Refuse comparisons for a filter that are not in the order of time, or too heavy for it."""
-        moving = self._moving("update")
-        if (np.diff(c.time) < 0.0).any():
-            row = int(np.argmax(np.diff(c.time) < 0.0)) + 1
-            raise DataError(f"row {row} of X is earlier than the row before; sort X by {self.time!r}")
-        last = np.full(c.n_items, -np.inf)
-        last[: moving.items.n_chains] = moving.items.last
-        early = c.time < np.where(c.players < 0, -np.inf, last[c.players]).max(axis=1)
-        if early.any():
-            raise DataError(
-                f"row {int(np.argmax(early))} of X is earlier than the last comparison of one of its items, which "
-                "update cannot take back; use partial_fit, which refits with all comparisons"
-            )
-        if c.weight.max(initial=0.0) > _MAX_FILTERED:
-            raise DataError(
-                f"sample_weight is at most {_MAX_FILTERED:g} in update; use partial_fit for heavier answers"
-            )
+        It leaves out the answer noise, covariates and the order effect; groups are those of the row. It predicts
+        aggregated answers (the majority of many, a gold standard); `predict_proba` predicts single answers. With more
+        data it tends to 0 or 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 2) or (n, n_columns)
+            Ids of the left and the right item, or rows with the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            P(u_left > u_right).
+        """
+        return probability_positive(*self._moments(X, order=False))
 
     def _check_groups(self, groups: GroupDifferences | None) -> None:
         """Raise DataError unless names, variances and comparisons are of the posterior's groups."""
@@ -362,7 +188,7 @@ class MovingClassifier(TaskClassifier):
         held = getattr(self._comparisons, "context", None)
         same = (0 if held is None else held.shape[1]) == len(self._numbers)
         require(same, self, "_comparisons", "must have the context of the posterior")
-        self._check_group_ids(sizes.tolist())
+        self._levels.check_groups(self, sizes.tolist())
         numbers = getattr(self._comparisons, "group", None)
         require((numbers is None) == (not sizes.size), self, "_comparisons", "must have the groups of the posterior")
         if numbers is not None:
@@ -418,7 +244,7 @@ class MovingClassifier(TaskClassifier):
 
     def _level(self, groups: Mapping[Any, Hashable] | None, context: Mapping[Any, float] | None = None) -> Array:
         """Return the groups and the numbers of context that a caller named, shape (n_kinds + n_numbers,)."""
-        return np.array([*self._named_levels(groups), *self._named_numbers(context)], dtype=np.float64)
+        return np.array([*self._levels.named_groups(groups), *self._levels.named_numbers(context)], dtype=np.float64)
 
     def _posterior_at(
         self, at: Any, groups: Mapping[Any, Hashable] | None = None, context: Mapping[Any, float] | None = None
@@ -459,13 +285,10 @@ class MovingClassifier(TaskClassifier):
         if comparisons.covariates is None and comparisons.time is None:
             return None
         items = self._items.rows(np.arange(self._items.vocabulary.size))
-        pairs, covariates = (items, comparisons.left, comparisons.right), comparisons.covariates
-        if comparisons.time is None:
-            moments = self.posterior_.pairs(*pairs, covariates=covariates)
-        else:
-            moments = self.moving_posterior_.pairs(*pairs, comparisons.time, covariates, comparisons.levels, order=True)
+        pairs, levels = (items, comparisons.left, comparisons.right), comparisons.levels
+        moments = self._pair_moments(pairs, comparisons.covariates, comparisons.time, levels)
         if self.likelihood_.ties_are_answers:
-            answers = self._answers_in(moments, comparisons.levels)
+            answers = self._answers_in(moments, levels)
             return answers @ np.linspace(1.0, 0.0, answers.shape[1])
         return self.likelihood_.predict(*moments)
 
@@ -489,10 +312,142 @@ class MovingClassifier(TaskClassifier):
         if self.tie_thresholds_ is None:
             return super()._answers(X)
         rows = self._read(X, reset=False, weighted=False)
-        return self._answers_in(self._moments(X), self._levels_in(rows))
+        return self._answers_in(self._moments(X), self._levels.number_rows(rows))
 
     def _left_probability(self, X: Any) -> Array:
         return super()._left_probability(X) if self.tie_thresholds_ is None else share_of_left(self._answers(X))
+
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        *,
+        at: Any = None,
+        groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        item_effects: bool = True,
+    ) -> Array: ...
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        *,
+        at: Any = None,
+        groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+        item_effects: bool = True,
+    ) -> tuple[Array, Array]: ...
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        *,
+        at: Any = None,
+        groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+        item_effects: bool = True,
+    ) -> Any:
+        """Return the posterior utilities of items.
+
+        Parameters
+        ----------
+        items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
+            Ids, or features of items; items of a Table with known ids keep their offsets. None: all items. Without
+            features, ids that `fit` has not seen have the prior of a new item, and a warning, as they may be misspelt.
+        at : date or number, default=None
+            Time of the utilities of a model with `time`; `curves` has several. None: that of the last comparison.
+        groups : dict, default=None
+            One group for each column of the parameter `groups`, by the name of the column, such as ``{"surface":
+            "clay"}``. A column that is not in the dict adds nothing.
+        context : dict, default=None
+            Numbers by the columns of the parameter `context`, such as ``{"prompt_length": 300}``. A column that is not
+            in the dict has its mean in `fit`.
+        return_std : bool, default=False
+            Whether to return standard deviations, too.
+        return_cov : bool, default=False
+            Whether to return the covariance, too (at most 10,000 items).
+        item_effects : bool, default=True
+            Whether the standard deviation of an unseen item includes its unknown offset.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            Utilities, in units of the answer noise; the average over the seen items is 0.
+        std or cov : ndarray of shape (n,) or (n, n)
+            Only with `return_std` or `return_cov`.
+        """
+        _, chosen = self._select(items, new=True)
+        return utility_moments(
+            self._posterior_at(at, groups, context),
+            chosen,
+            return_std=return_std,
+            return_cov=return_cov,
+            item_effects=item_effects,
+        )
+
+    def rank(
+        self,
+        items: Table | MatrixLike | None = None,
+        *,
+        at: Any = None,
+        groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
+        active: Any = None,
+        credibility: float = 0.9,
+        n_samples: int = 2000,
+        random_state: RandomState = 0,
+        scale: Literal["utility", "elo"] = "utility",
+    ) -> Ranking:
+        """Rank items, the best first, with credible intervals of the ranks.
+
+        Parameters
+        ----------
+        items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
+            Ids, or features of items. None: all items, and with `at` those that were compared by then.
+        at : date or number, default=None
+            Time of the utilities, as in `utility`.
+        groups : dict, default=None
+            Groups to rank the items in, as in `utility`.
+        context : dict, default=None
+            Context to rank the items in, as in `utility`.
+        active : timedelta, str or number, default=None
+            Rank items with a comparison in this time before `at`, such as "365D", or a number in the unit of the times.
+            It needs `time`, and `items` to be None. None: all items.
+        credibility : float, default=0.9
+            Posterior probability of each interval.
+        n_samples : int, default=2000
+            Posterior draws; the standard error of `probability_best` is at most 0.011.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed of the draws.
+        scale : {"utility", "elo"}, default="utility"
+            Units of the answer noise, or Elo points with the average of the compared items at 1500; see
+            `Ranking.to_scale`, and `Ranking.anchored` for an item with a given number of points.
+
+        Returns
+        -------
+        Ranking
+            Columns id, utility, std, utility_low, utility_high, rank, probability_best, rank_low, rank_high, tied_rank,
+            n_comparisons.
+        """
+        posterior = self._posterior_at(at, groups, context)
+        if active is not None:
+            if items is not None:
+                raise DataError("pass either items or active to rank")
+            items = self.item_ids_[self._active(active, at)]
+        elif at is not None and items is None:
+            items = self.item_ids_[self._begun(at)]
+        ids, chosen = self._select(items)
+        of_groups = self._levels.select(self._kept_comparisons("rank"), groups) if groups else self._comparisons
+        counts = np.append(of_groups.counts(), 0.0)[chosen.position]
+        ranking = rank_items(
+            posterior, ids, chosen, credibility, n_samples, as_generator(random_state), whole_numbers(counts)
+        )
+        return ranking.to_scale(scale, self.likelihood_)
 
     def curves(
         self,
@@ -609,7 +564,7 @@ class MovingClassifier(TaskClassifier):
             mean = posterior.utility(self._items.rows(self._items.seen))[0]
             items = self.item_ids_[np.argsort(-mean, kind="stable")]
         ids, chosen = self._select(items)
-        comparisons = self._select_groups(self._kept_comparisons("win_matrix"), groups)
+        comparisons = self._levels.select(self._kept_comparisons("win_matrix"), groups)
         comparisons = comparisons.decided().single_pairs()
         likelihood = self.likelihood_
         if groups:
