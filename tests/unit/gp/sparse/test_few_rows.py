@@ -22,3 +22,11 @@ def test_classes_by_a_small_difference_of_features(seed):
     X, y = np.column_stack([x, x + gap]), gap > 0.0
     model = SVGPClassifier(random_state=0).fit(X[:80], y[:80])
     assert model.score(X[80:], y[80:]) > 0.9  # by chance one half
+
+
+def test_a_short_length_scale_among_long_ones_is_found():
+    rng = np.random.default_rng(8)
+    X, year = rng.standard_normal((450, 10)), rng.integers(0, 15, 450)
+    X[:, 0] = (year - 7) / 4.3
+    y = rng.standard_normal(15)[year] + 0.4 * X[:, 1] + 0.5 * rng.standard_normal(450)
+    assert SVGPRegressor(random_state=0).fit(X, y).noise_ < 0.6  # .95 where every search has the priors

@@ -155,7 +155,7 @@ def test_the_search_on_a_sample_begins_with_some_noise_and_tries_other_starts(mo
     for end_noise, wanted in ((1e-4, 0.01 if asked is None else 1e-4), (0.3, 0.3)):
         start = SparseParameters(KERNEL, end_noise, X[:6])
         before = Recorder(config(noise=asked), start, np.ones(3), partial(regression_priors, X))
-        search = fit._search_sample(before, ROWS, [other])
+        search = fit._search_sample(before, ROWS, [other], freely=False)
         assert search.start.noise == wanted
         assert search.start.points is start.points
         assert (search.scale is before.scale, search.priors is before.priors) == (True, True)
