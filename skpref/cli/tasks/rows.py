@@ -126,12 +126,10 @@ def _number_labels(sheet: Columns, values: AnyArray, options: Data, name: str | 
     levels = None if options.levels is None else _whole(np.array(_declared(options.levels)))
     try:
         labels, y = rating_levels(_whole(values), levels, values, values)
-        if options.model.endswith("ordinal"):  # half stars are levels of users and items
-            ordered_levels(labels, labels, are_rows=False)
+        if options.model.endswith("ordinal") and levels is None:
+            ordered_levels(_whole(values))
     except DataError as error:
         raise sheet.fault(f"{error} (--levels)", None, name) from error
-    except ValueError as error:  # of scikit-learn
-        raise sheet.fault("levels are whole numbers, or words in the order of --levels", None, name) from error
     return labels, y
 
 

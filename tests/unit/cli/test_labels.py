@@ -96,6 +96,12 @@ def test_constant_features_and_learnt_scales_are_not_said_to_be_shared(folder, c
         assert "The kernel has" not in err
 
 
+def test_half_grades_are_levels(folder, capsys):
+    write(folder / "grades.csv", grades_text(words=("1", "1.5", "2")))
+    assert main(["tune", "grades.csv", "--model", "ordinal", "--label", "label", "--group", "person", *QUICK]) == 0
+    assert "labels 1.0, 1.5, 2.0," in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_few_settings_are_tried_once_each(folder):
     options = ["--trials", "30", "--folds", "2", "--no-mlflow", "--features", "size, noise"]
@@ -177,7 +183,11 @@ BAD = {
         ("--group", "person", "--levels", "low,high"),
         "'middle' is none of the levels low, high \\(--levels\\)",
     ),
-    "halves": (grades_text(words=("1", "1.5", "2")), ("--group", "person"), "levels are whole numbers"),
+    "numbers": (
+        grades_text() + "".join(f"s{k},1,{k},p,{k + 0.37}\n" for k in range(40)),
+        ("--group", "person"),
+        "numbers with fractions, and at most",
+    ),
     "missing": (grades_text() + "r,1,1,p,\n", ("--group", "person"), "line 47, column 'label': a number is missing"),
     "few": (grades_text(n=9), ("--group", "person"), "9 rows; at least 10 are needed"),
     "no weight": ("x,label,weight\n" + "1,1,0\n2,2,0\n", ("--weight", "weight"), "column 'weight': all weights are"),
