@@ -45,11 +45,12 @@ def ordered_levels(
     and may have categories.
     """
     values = column_or_1d(check_labels(y), warn=True)
-    most = _MOST_STEPS if class_order is not None or not are_rows else min(_MOST_STEPS, values.size // 2)
+    stated, categorical = (None, False) if class_order is not None else stated_order(y if column is None else column)
+    has_order = class_order is not None or stated is not None or not are_rows
+    most = _MOST_STEPS if has_order else min(_MOST_STEPS, values.size // 2)
     if not _are_steps(values, most):
         # Many labels that are all different would be numbers.
         check_classification_targets(values if are_rows else np.repeat(values, 2))
-    stated, categorical = (None, False) if class_order is not None else stated_order(y if column is None else column)
     if class_order is not None:
         classes = check_order(class_order)
         values = _named(values, classes)

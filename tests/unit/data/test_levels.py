@@ -251,6 +251,9 @@ def test_numbers_with_fractions_are_levels_while_they_are_few():
 def test_few_rows_with_fractions_are_levels_where_they_recur_or_an_order_says_so():
     assert ordered_levels([0.5, 1.0, 0.5, 1.0])[1].tolist() == [0, 1, 0, 1]
     assert ordered_levels([0.5, 1.0, 2.0], [0.5, 1.0, 1.5, 2.0])[1].tolist() == [0, 1, 3]
+    pd = pytest.importorskip("pandas")
+    stated = pd.Series(pd.Categorical([0.5, 2.0, 1.0], [0.5, 1.0, 2.0], ordered=True))
+    assert ordered_levels(stated)[1].tolist() == [0, 2, 1]
     with pytest.raises(ValueError, match=r"3 numbers with fractions, and at most 2 .*class_order"):
         ordered_levels([0.5, 1.0, 0.5, 2.0, 1.0])
 
