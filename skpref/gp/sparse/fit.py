@@ -78,7 +78,7 @@ SAMPLE_ROWS: Final = 10_000  # rows for searches of the bound: hyper-parameters 
 COLD_START_ROWS: Final = 2_000  # rows up to which the cold start is also tried on all rows
 FINAL_MAX_ROWS: Final = 1_000_000  # rows above which no search uses all: every evaluation is a pass over them
 _FREE_ITERATIONS: Final = 20  # iterations without priors: of 230 public sets three gained .3 nats a row, one lost .04
-_WORTH_PRIORS: Final = 20.0  # nats that such a search must gain to go on with priors: less is what priors cost
+_WORTH_PRIORS: Final = 20.0  # nats that it must gain for a search with priors after it: less is what priors cost
 _FINAL_ITERATIONS: Final = 10  # iterations of the search on all rows, which begins near its end
 # Families of the default kernel
 _SMOOTHNESS: Final = (1.5, np.inf)  # smoothness of its Matern kernel: the evidence chooses
