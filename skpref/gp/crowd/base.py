@@ -41,7 +41,7 @@ from skpref.gp.entities import Entities, describe_unknown
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, connected_components, max_inducing, set_trace
 from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.comparison import ComparisonClassifier
-from skpref.gp.pairwise.fit import root_mean_square
+from skpref.gp.pairwise.fit import typical_size
 from skpref.gp.pairwise.sharded import is_dated, numbered
 from skpref.gp.pairwise.tasks import TASKS, encode_tasks
 from skpref.gp.pairwise.thresholds import TieThresholds, predict_answers
@@ -357,7 +357,7 @@ class CrowdBase(ComparisonClassifier):
         places = Places.from_comparisons(answers, order=self.order_effect, timeline=timeline)
         scale = np.ones(0)
         if answers.covariates is not None:
-            scale = root_mean_square(answers.covariates, answers.weight)
+            scale = typical_size(answers.covariates, answers.weight)
         kept = hierarchies_of(shards, kept, places, scale, laplace=self.inference == "laplace")
         columns = sizes, items.seen.size, weight, component, scale, bounds, answers, places
         sharded = ShardedAnswers(shards, kept, *columns)

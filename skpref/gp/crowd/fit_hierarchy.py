@@ -103,7 +103,7 @@ _MAX_TIMES = 3_000  # comparisons by which it is chosen how the consensus moves
 _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 _SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
-_OWN_SHARES = 1e-6, 0.2, 1.0  # shares of effects of single items, relative to attributes, in what utilities vary by
+_OWN_SHARES = 0.0, 0.2, 1.0  # shares of effects of single items, relative to attributes, in what utilities vary by
 # Of choices: users that the prior of S counts for beyond its dimension, at least; the largest weight, in units of the
 # least one; weights that are compared, nats that are no difference, and fits to compare them.
 _FREEDOM, _MOST_FREEDOM, _WEIGHTS, _SAME, _WEIGHINGS = 2.0, 1000.0, 40, 0.3, 8
@@ -301,13 +301,16 @@ def _with_attributes(
         scales = np.diagonal(state.S)[:n]
         variance = variance * scales / np.exp(np.log(scales).mean())
     for share in _OWN_SHARES if n_own else ():
-        model, first = _rough_model(data, np.append(variance, np.full(n_own, 0.5 * share * n)), kernels, config, rng)
+        shown, of_shown = (data, np.append(variance, np.full(n_own, 0.5 * share * n))) if share else (alone, variance)
+        model, first = _rough_model(shown, of_shown, kernels, config, rng)
         fit = fit_to_choose(model, replace(first, tau=state.tau, nu=state.nu), _SOON)
         _, fit, of_weight = _weigh_prior(model, fit, 2)
         state = fit.state
+        if fit.evidence + of_weight < highest - _HOPELESS:
+            break
         if fit.evidence + of_weight > highest:
             best, highest = share, fit.evidence + of_weight
-    if best > _OWN_SHARES[0]:
+    if best:
         alone, variance = data, np.append(variance, np.full(n_own, 0.5 * best * n))
     return alone, kernels._replace(items=Linear(variance, "fixed")), None
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from skpref.data.comparisons import sizes_of, starts_of
 from skpref.gp.crowd.hierarchy import fit_hierarchy, start_state
 from skpref.gp.default_kernels import linear_kernel
-from skpref.gp.pairwise.fit import root_mean_square
+from skpref.gp.pairwise.fit import typical_size
 from skpref.inference.basis import InducingBasis
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ class Shape:
 
 
 def attribute_variances(X: Features, c: Comparisons) -> Array:
-    """Return the variances of effects of attributes in units of their root mean squares in choices."""
+    """Return the variances of effects of attributes in units of the typical size of their differences in choices."""
     starts = starts_of(np.asarray(c.stage))
     weight = c.weight / np.repeat(sizes_of(starts), np.diff(starts))
     rows = X.toarray() if sparse.issparse(X) else X
-    sizes = [root_mean_square(column[c.left] - column[c.right], weight) for column in rows.T]  # one fills much memory
+    sizes = [typical_size(column[c.left] - column[c.right], weight) for column in rows.T]  # one fills much memory
     return 1.0 / np.array(sizes) ** 2
 
 

@@ -106,7 +106,7 @@ def _draws(n: int) -> Iterator[tuple[float, Array]]:
 
 
 def log_evidence_of_weights(model: Hierarchy, fit: HierarchyFit, weights: Array) -> Array:
-    """Return the log evidence of weights of the prior of S, up to a constant, shape (n_weights,).
+    """Return what the prior of S, integrated out, adds to the log evidence at the S of the fit, by its weight.
 
     The inverse of S has a Wishart prior. The integral over log S is Laplace's, around the S of the fit.
     """
@@ -118,9 +118,8 @@ def log_evidence_of_weights(model: Hierarchy, fit: HierarchyFit, weights: Array)
         n = len(T)
         log_prior = 0.5 * weight * (np.linalg.slogdet(T)[1] - np.trace(T) + n * np.log(0.5 * weight))
         # Each element of a symmetric matrix counts once: those of the diagonal have half the curvature of others.
-        log_volume = -0.5 * (
-            np.log(curvature[np.triu_indices(n, 1)]).sum() + np.log(0.5 * np.diagonal(curvature)).sum()
-        )
+        of_elements = np.append(curvature[np.triu_indices(n, 1)], 0.5 * np.diagonal(curvature))
+        log_volume = 0.5 * np.log(2.0 * np.pi / of_elements).sum()
         values[k] = log_prior - multigammaln(0.5 * weight, n) + log_volume
     return values
 

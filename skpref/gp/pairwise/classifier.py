@@ -91,8 +91,9 @@ class GPPLClassifier(PairPredictions):
         ``["home", ("length_a", "length_b")]``. A single column must change its sign when the sides are exchanged:
         "home" is 1 where the left side is at home, -1 where the right one is, and 0 on neutral ground. A positive
         effect favours the left side where the column is positive. The coefficients share a normal prior in units of the
-        root mean square of their columns; its scale is learnt. Rows that have only the two ids are predicted with
-        covariates of 0. Of tasks, a covariate has a column for each position: ``{"price": ["price_1", "price_2"]}``.
+        root mean square of their columns where these are not 0; its scale is learnt. Rows with only the two ids are
+        predicted with covariates of 0. Of tasks, a covariate has a column for each position: ``{"price": ["price_1",
+        "price_2"]}``.
     left, right : str, int or list of them, default=None
         Columns of X with the ids; None: the first and the second one. Of teams, lists of the columns of their players,
         such as ``left=["home_1", "home_2"]``: items are then players. An empty cell is no player, and a cell may be a

@@ -48,7 +48,7 @@ class CovariateEffects(ColumnRecord):
     probability_positive : ndarray of shape (n,)
         Posterior probability that the coefficient is positive.
     typical : ndarray of shape (n,)
-        Root mean square of the covariate in the comparisons of `fit`; 1 if it is 0 in all of them.
+        Root mean square of the covariate in the comparisons of `fit` where it is not 0; 1 if it is 0 in all of them.
 
     Examples
     --------

@@ -147,14 +147,11 @@ class PairModel:
 
     @cached_property
     def covariate_scale(self) -> Array:
-        """Root mean square of each covariate, in whose units coefficients have one prior, shape (q,).
-
-        Covariates are not centred: the two sides are to be exchangeable.
-        """
+        """Typical size of each covariate, in whose units coefficients have one prior, shape (q,)."""
         if self.data.shards is not None:
             return self.data.shards.covariate_scale
         c = self.data.comparisons
-        return np.ones(0) if c.covariates is None else root_mean_square(c.covariates, c.weight)
+        return np.ones(0) if c.covariates is None else typical_size(c.covariates, c.weight)
 
     def scales(self) -> dict[str, Scale]:
         """Return the prior of each inverse variance, by name."""
@@ -466,6 +463,16 @@ def root_mean_square(values: Array, weight: Array) -> Array:
     largest = np.where(largest == 0.0, 1.0, largest)
     root = largest * np.sqrt(np.average(np.square(values / largest), axis=0, weights=weight))
     return np.where(root == 0.0, 1.0, root)
+
+
+def typical_size(values: Array, weight: Array) -> Array:
+    """Return the root mean square of the values of each column that are not 0; 1 where all are 0.
+
+    They are not centred: the two sides are to be exchangeable. With zeros, an indicator that is seldom 1 would have a
+    small unit, and its effect a wide prior. Thus it has the unit of an indicator that is often 1.
+    """
+    share = np.average(values != 0.0, axis=0, weights=weight)
+    return root_mean_square(values, weight) / np.sqrt(np.where(share == 0.0, 1.0, share))
 
 
 def block_sizes(state: svi.State) -> dict[str, tuple[type, int]]:

@@ -25,8 +25,8 @@ from skpref.gp.pairwise.fit import (
     length_scale,
     likelihood_of,
     pair_model,
-    root_mean_square,
     start_kernel,
+    typical_size,
 )
 from skpref.gp.pairwise.moving_posterior import AGES, FeaturePosterior, MovingPosterior
 from skpref.gp.pairwise.posterior import item_slots, join_equal, weighted_rows
@@ -379,7 +379,7 @@ class _Model:
         n, time = c.n_items, c.time
         ends, coefficient = item_slots(c.left, c.right, mean=config.team_mean)
         times = np.repeat(time, ends.shape[1])
-        scale = np.ones(0) if c.covariates is None else root_mean_square(c.covariates, c.weight)
+        scale = np.ones(0) if c.covariates is None else typical_size(c.covariates, c.weight)
         self.covariate_scale = scale
         columns = [] if c.covariates is None else list((c.covariates / scale).T)
         columns = [*columns, *([np.ones(c.n_pairs)] if config.order else [])]

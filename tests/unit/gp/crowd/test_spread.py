@@ -126,6 +126,17 @@ def test_two_steps_give_the_evidence_of_another_scale():
     assert_allclose(moved.mean, ended.mean, atol=1e-2)  # whose standard deviations are thirty times as large
 
 
+def test_a_covariance_of_which_answers_say_nothing_adds_nothing_to_the_evidence(monkeypatch):
+    # Thus models whose people differ in other numbers of ways can be compared.
+    weights, model, fit = np.array([100.0, 1000.0, 10_000.0]), *crowd(1)
+    monkeypatch.setattr(spread, "end_of_fit", lambda model, state: (None, np.zeros_like(state.S), 0.0))
+    for n in (1, 2, 5):
+        at_prior = replace(fit, state=replace(fit.state, S=np.eye(n)))
+        alone = replace(model, shape=np.eye(n), floor=1.0, penalty=0.0)
+        added = spread.log_evidence_of_weights(alone, at_prior, weights)
+        assert (np.abs(added) < n**3 / weights).all()
+
+
 @pytest.mark.statistical  # coverage over simulations
 def test_intervals_hold_more_of_the_truth_at_the_same_loss():
     hits, before = [], []

@@ -71,7 +71,7 @@ def test_coefficients_are_those_of_penalised_regression():
     D[np.arange(150), X["model_a"].map(ids)] += 1.0
     D[np.arange(150), X["model_b"].map(ids)] -= 1.0
     C = np.column_stack([X["home"], X["length_a"] - X["length_b"]])
-    C = C / np.sqrt((C**2).mean(axis=0))
+    C = C / np.sqrt((C**2).sum(axis=0) / (C != 0.0).sum(axis=0))
     A, scales = np.hstack([D, C]), model.posterior_.scales
     precision = np.repeat([scales["offset"].mean, scales["covariate"].mean], [6, 2])
 

@@ -15,7 +15,15 @@ from skpref._estimator import verbose_printer
 from skpref.data import Comparisons
 from skpref.gp.pairwise import fit as pair_fit
 from skpref.gp.pairwise.base import max_inducing
-from skpref.gp.pairwise.fit import PairConfig, PairData, WarmStart, fit_pairs, pair_model, root_mean_square
+from skpref.gp.pairwise.fit import (
+    PairConfig,
+    PairData,
+    WarmStart,
+    fit_pairs,
+    pair_model,
+    root_mean_square,
+    typical_size,
+)
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.scale import GammaScale
 from skpref.inference.shards import ShardedProblem
@@ -361,6 +369,12 @@ def test_root_mean_squares_follow_the_unit(unit):
     values, weight = np.array([[3.0, 0.0, 0.0], [4.0, 0.0, 2.0], [0.0, 0.0, 9.0]]), np.array([1.0, 1.0, 0.0])
     wanted = np.array([np.sqrt(12.5), 1.0 / unit, np.sqrt(2.0)])
     assert_allclose(root_mean_square(unit * values, weight) / unit, wanted)
+
+
+def test_the_typical_size_of_an_indicator_does_not_depend_on_how_often_it_is_one():
+    values = np.array([[1.0, 0.0, 0.0, 3.0], [-1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 4.0], [0.0, 0.0, 0.0, 9.0]])
+    weight = np.array([1.0, 2.0, 3.0, 0.0])
+    assert_allclose(typical_size(values, weight), [1.0, 1.0, 1.0, np.sqrt((9.0 + 3.0 * 16.0) / 4.0)])
 
 
 @pytest.mark.parametrize("features", [False, True])
