@@ -427,7 +427,7 @@ class Shares(Text, Saved):
 
     MODEL is a CrowdGPPL of choices or rankings, as --model crowd fits it. PRODUCTS has a row for each product and
     the attributes of the model; of a model without features, a column id. A column id or product names the products,
-    and a column scenario tells several markets apart. Other columns are ignored.
+    and a column scenario tells several markets apart. A note lists other columns, which are not used.
     """
 
     products: Path = _argument("CSV, JSON or Parquet file of products; - is standard input", "PRODUCTS")

@@ -10,7 +10,7 @@ from skpref.cli.options import Shares
 from skpref.cli.output import check_file
 from skpref.cli.report import deliver, titled_table
 from skpref.data.choices import NONE
-from skpref.data.columns import Columns
+from skpref.data.columns import Columns, listed
 from skpref.data.ids import objects
 from skpref.exceptions import DataError
 from skpref.gp.crowd import CrowdGPPL
@@ -31,6 +31,10 @@ def shares(options: Shares) -> int:
     if options.none and NONE not in (names or model.item_ids_.tolist()):
         raise DataError(f"{options.model}: --none needs the answer 'none' in the data of the model, which have none")
     sheet = read_sheet(options.products, options)
+    used = {*(name.partition("=")[0] for name in names), sheet.usual("id", "product"), sheet.usual("scenario")}
+    unused = [name for name in sheet.names if name not in used]
+    if unused:
+        say_note(f"not used: {listed(unused)}")
     if model.groups:
         say_note("shares are for the consensus of all groups; `skpref predict` knows groups")
     if model.covariate_names_.size:

@@ -68,6 +68,14 @@ def test_products_without_names_and_a_decimal_comma(models, tmp_path, capsys):
     assert [row["share"] for row in rows] == pytest.approx(frame["share"].tolist())
 
 
+def test_columns_that_are_not_used_are_listed(models, tmp_path, capsys):
+    products = {name: cells for name, cells in PRODUCTS.items() if name != "product"}
+    assert shares(models, "market", products | {"name": list("abcd"), "note": list("efgh")}, tmp_path) == 0
+    assert "not used: name, note" in "".join(capsys.readouterr())
+    assert shares(models, "market", MARKETS, tmp_path) == 0
+    assert "not used" not in "".join(capsys.readouterr())
+
+
 def test_items_without_features_are_named(models, tmp_path, capsys):
     assert shares(models, "drinks", DRINKS, tmp_path, "--json") == 0
     rows = json.loads(capsys.readouterr().out)
