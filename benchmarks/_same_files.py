@@ -1,13 +1,14 @@
 """Cases of `same_predictions.py`: fits to Parquet and CSV files, and to collections of Dask in threads of this process.
 
 Rows are few, so each estimator is also fitted with small limits: several shards, and samples in the place of all rows.
-These limits are private. `SMALL` names them: a case fails with AttributeError where one has moved.
+These limits are private. `SMALL` and `SMALL_POLICIES` name them: a case fails where one has moved.
 """
 
 # ruff: noqa: ANN401 - options of estimators, estimators and their answers are of any type
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -21,7 +22,6 @@ import pandas as pd
 from _same_numbers import Case, Numbers, features, learnt, through_file, variants
 
 import skpref
-from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -168,15 +168,13 @@ SMALL = {
     "skpref.gp.pairwise.sharded.HYPER_PAIRS": 100,  # comparisons that choose length-scales
     "skpref.gp.pairwise.scored_groups._ALL_ROWS": 40,  # rows that are fitted in memory
     "skpref.gp.pairwise.scored_groups.HYPER_PAIRS": 100,
-    "skpref.gp.sparse.sums.SAMPLE_ROWS": 150,
-    "skpref.gp.sparse.class_sums.SAMPLE_ROWS": 150,
-    "skpref.gp.sparse.classifier._SEARCH_ROWS": 150,
     "skpref.factorization.max_margin.sharded._SHARD_RATINGS": 150,
-    "skpref.factorization.max_margin.calibration.POLICY": replace(
-        POLICY, forgetting_sweeps=1, calibration_sweeps=2, least_calibration=80
-    ),
     "skpref.factorization.machine.sharded._OWN_BYTES": 0,
     "skpref.factorization.machine.sharded._LEAST_ROWS": 40,
+}
+SMALL_POLICIES = {
+    "factorization": {"forgetting_sweeps": 1, "calibration_sweeps": 2, "least_calibration": 80},
+    "gp.sparse": {"sample_rows": 150},
 }
 
 
@@ -223,6 +221,9 @@ def limits(small: bool) -> Iterator[ExitStack]:
     with ExitStack() as stack:
         for name, value in SMALL.items() if small else ():
             stack.enter_context(mock.patch(name, value))
+        for package, fields in SMALL_POLICIES.items() if small else ():
+            policy = importlib.import_module(f"skpref.{package}.policy").POLICY
+            stack.enter_context(mock.patch.dict(vars(policy), vars(replace(policy, **fields))))
         yield stack
 
 

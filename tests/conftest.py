@@ -12,7 +12,6 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import hypothesis
@@ -20,10 +19,10 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from skpref.factorization.max_margin import calibration
 from skpref.gp.crowd import fit_hierarchy, shape
 from tests import compile_once, global_state, slow_tests
 from tests.examples import FULL
+from tests.policies import set_policy
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -107,15 +106,14 @@ def _restored_global_state():
 
 # What the covariance of a crowd is chosen from, and fewer that are chosen from in one fold, or, of choices, by one fit;
 # chains of ratings held out, ten of fifteen sweeps, and two of three.
-_few = replace(calibration.POLICY, forgetting_sweeps=1, calibration_sweeps=2, least_calibration=80)
 CHOICES = (
     (fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES, fit_hierarchy._CANDIDATES[:2]),
     (fit_hierarchy, "_HELD_OUT", fit_hierarchy._HELD_OUT, 1),
     (fit_hierarchy, "_SAME", fit_hierarchy._SAME, np.inf),
     (shape, "_SHARES", shape._SHARES, shape._SHARES[:1]),
     (shape, "_FACTORS", shape._FACTORS, (1.0,)),
-    (calibration, "POLICY", calibration.POLICY, _few),
 )
+FEW = {"factorization": {"forgetting_sweeps": 1, "calibration_sweeps": 2, "least_calibration": 80}}
 
 
 @contextmanager
@@ -124,6 +122,8 @@ def choosing(column):
     with pytest.MonkeyPatch.context() as patch:
         for module, name, *given in CHOICES:
             patch.setattr(module, name, given[column])
+        for package, few in FEW.items():
+            set_policy(patch, package, **(few if column else {}))
         yield
 
 

@@ -35,8 +35,9 @@ from skpref.gp.sparse.base import SHARED_CONSTRAINTS
 from skpref.gp.sparse.evidence import bound
 from skpref.gp.sparse.fit import fit_collapsed
 from skpref.gp.sparse.fit_general import Observations, fit_general
+from skpref.gp.sparse.policy import POLICY
 from skpref.gp.sparse.scoring import ScoredCounts
-from skpref.gp.sparse.sums import N_INDUCING, SummedRegressor
+from skpref.gp.sparse.sums import SummedRegressor
 from skpref.gp.sparse.targets import (
     TargetScale,
     check_counts,
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, MatrixLike, Stored
     from skpref.gp.sparse.targets import DistinctTargets
 
-_KEPT_ROWS = 10_000  # rows of a stream that are kept: kernel, noise and points are learnt from them
 _MAX_JOINT_ROWS = 10_000  # rows of a joint posterior, whose covariance then takes .8 GB
 
 
@@ -333,12 +333,12 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             else:
                 self._add_rows(new_rows)
             rows, collapses = self._rows, self._collapses()
-            few = rows[1].shape[0] <= _KEPT_ROWS
+            few = rows[1].shape[0] <= POLICY.sample_rows
             if not first:
                 self._rows_until_search -= new_rows[1].shape[0]
             if first or not collapses or (few and self._rows_until_search <= 0):
                 few_points = first or not self._by_evidence  # a stream after `fit` has the points of `fit`
-                anew = first or (not collapses and self._has_few_points(N_INDUCING))
+                anew = first or (not collapses and self._has_few_points(POLICY.inducing))
                 self._learn(None if anew else self._warm_start("compare" if collapses else "skip"), streams=few_points)
                 if not collapses and not self.converged_:
                     warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
@@ -441,7 +441,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         searches = start is None or start.search != "skip"
         if self.likelihood == "gaussian" and self.optimizer == "l-bfgs-b" and searches:
             # For Gaussian noise the collapsed bound, at the optimal posterior, is the best guide for the search.
-            sample = gaussian_rows(targets, scale).sample(_KEPT_ROWS, rng)
+            sample = gaussian_rows(targets, scale).sample(POLICY.sample_rows, rng)
             end = fit_collapsed(sample, self._prior_kernel(), config, rng, start).parameters
             start = WarmStart(end.kernel, Gaussian(1.0 / end.noise), end.points, search="skip")
         exposure = data.weight if data.offset is None else data.weight * np.exp(data.offset)

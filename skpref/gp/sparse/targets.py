@@ -13,6 +13,7 @@ from skpref.data.tables import unique_rows
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.hyperpriors import count_priors, regression_priors
 from skpref.gp.sparse.evidence import GaussianRows
+from skpref.gp.sparse.policy import POLICY
 from skpref.likelihoods import Gaussian, Likelihood, NegativeBinomial, Poisson, StudentT
 
 if TYPE_CHECKING:
@@ -25,15 +26,6 @@ if TYPE_CHECKING:
     from skpref.gp.posterior import SparseLatent
     from skpref.gp.sparse.fit_general import Observations
 
-_INITIAL_NOISE: Final = 0.1  # variance, in variances of the targets
-_MIN_RATE: Final = 1e-6  # rate of counts that are all 0
-_SPREAD: Final = 1.3  # variance over that of a Poisson distribution that is worth a warning
-# Share of one number among targets of so many numbers that is worth a warning: where half of the targets of two sets
-# were 0, 95 % intervals had 79 % of new ones.
-_SHARE, _NUMBERS = 0.3, 20
-_SPREAD_ERRORS: Final = 5.0  # standard errors by which the ratio must exceed it
-_LEAST_FREEDOM: Final = 0.05  # degrees of freedom, as a share of the rows
-_SPREAD_ROWS: Final = 10_000  # rows that are looked at
 _LARGEST: Final = 1e100  # size of a standardised target
 _LARGEST_EXPOSURE: Final = 1e100  # sums and ratios of exposures stay finite
 _ROUNDING: Final = 1e-12  # relative standard deviation below which all targets are equal
@@ -103,7 +95,7 @@ def target_scale(targets: DistinctTargets) -> TargetScale:
 def rounding_step(y: Array) -> float:
     """Return the least difference of numbers that repeat, which are therefore rounded; 0 for others and for few."""
     values = np.unique(y)
-    return float(np.diff(values).min()) if _NUMBERS <= values.size < y.size else 0.0
+    return float(np.diff(values).min()) if POLICY.repeated_rows <= values.size < y.size else 0.0
 
 
 def standardised(targets: DistinctTargets, scale: TargetScale) -> Array:
@@ -189,10 +181,10 @@ def initial_likelihood(
     if isinstance(likelihood, Likelihood):
         return likelihood
     if likelihood == "gaussian":
-        return Gaussian(1.0 / (_INITIAL_NOISE if noise is None else noise))
+        return Gaussian(1.0 / (POLICY.initial_noise if noise is None else noise))
     if likelihood == "student-t":
-        return StudentT(float(np.sqrt(_INITIAL_NOISE)), least=max(StudentT.least, float(np.sqrt(rounding))))
-    return (Poisson if likelihood == "poisson" else NegativeBinomial)(max(mean, _MIN_RATE))
+        return StudentT(float(np.sqrt(POLICY.initial_noise)), least=max(StudentT.least, float(np.sqrt(rounding))))
+    return (Poisson if likelihood == "poisson" else NegativeBinomial)(max(mean, POLICY.least_rate))
 
 
 def kernel_priors(likelihood: Likelihood) -> Callable[[Features, Kernel], Priors]:
@@ -204,7 +196,7 @@ def warn_of_repeats(targets: DistinctTargets) -> None:
     """Warn of numbers among which one is so frequent that normal noise does not explain it."""
     values, place = np.unique(targets.y, return_inverse=True)
     share = np.bincount(place, targets.weight) / targets.weight.sum()
-    if values.size >= _NUMBERS and share.max() > _SHARE:
+    if values.size >= POLICY.repeated_rows and share.max() > POLICY.repeated_share:
         value = values[np.argmax(share)]
         warn(
             f"y: {share.max():.0%} of the targets are {value:g}. Normal noise does not explain that, and intervals may "
@@ -216,16 +208,16 @@ def warn_of_repeats(targets: DistinctTargets) -> None:
 
 def warn_of_spread(likelihood: Poisson, latent: SparseLatent, data: Observations) -> None:
     """Warn of counts that vary more than a Poisson distribution about their posterior means."""
-    rows = np.linspace(0, data.n - 1, min(data.n, _SPREAD_ROWS)).astype(np.int64)
+    rows = np.linspace(0, data.n - 1, min(data.n, POLICY.sample_rows)).astype(np.int64)
     y, weight = data.y[rows], data.weight[rows]
     f, variance = latent.latent(data.X[rows], variance=True)
-    mean = np.maximum(likelihood.predict(f, variance), _MIN_RATE)
+    mean = np.maximum(likelihood.predict(f, variance), POLICY.least_rate)
     total = float(weight.sum())
     # A flexible f follows part of the noise: rows less their leverages are left.
-    freedom = max(total - float(weight @ (mean * variance)), _LEAST_FREEDOM * total)
+    freedom = max(total - float(weight @ (mean * variance)), POLICY.least_freedom * total)
     spread = float(weight @ ((y - mean) ** 2 / mean)) / freedom
     error = float(np.sqrt(weight @ (2.0 + 1.0 / mean))) / freedom
-    if spread > _SPREAD + _SPREAD_ERRORS * error:
+    if spread > POLICY.spread + POLICY.spread_errors * error:
         what = f"counts vary {spread:.1f} times as much as a Poisson distribution allows, so intervals are too narrow"
         advice = "set likelihood='negative-binomial', which learns how much they vary"
         warn(f"{what}: {advice}", DataWarning)
