@@ -165,15 +165,13 @@ SMALL = {
     "skpref.gp.crowd.fit_hierarchy.MAX_CHOICE": 100,  # comparisons that choose the prior of tastes
     "skpref.gp.crowd.base.MAX_CHOICE": 100,
     "skpref.gp.crowd.fit_hierarchy._HELD_OUT": 10,
-    "skpref.gp.pairwise.sharded.HYPER_PAIRS": 100,  # comparisons that choose length-scales
-    "skpref.gp.pairwise.scored_groups._ALL_ROWS": 40,  # rows that are fitted in memory
-    "skpref.gp.pairwise.scored_groups.HYPER_PAIRS": 100,
     "skpref.factorization.max_margin.sharded._SHARD_RATINGS": 150,
     "skpref.factorization.machine.sharded._OWN_BYTES": 0,
     "skpref.factorization.machine.sharded._LEAST_ROWS": 40,
 }
 SMALL_POLICIES = {
     "factorization": {"forgetting_sweeps": 1, "calibration_sweeps": 2, "least_calibration": 80},
+    "gp.pairwise": {"hyper_pairs": 100, "all_rows": 40},  # that choose length-scales, and that are fitted in memory
     "gp.sparse": {"sample_rows": 150},
 }
 

@@ -48,15 +48,8 @@ from skpref.gp.crowd.shape import CHOICE_TOL, Shape, attribute_variances, choose
 from skpref.gp.crowd.spread import correction_of_scale, fits_beside, log_evidence_of_weights, mixed_half
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.pairwise.fit import (
-    HYPER_PAIRS,
-    PairData,
-    choose_kernel,
-    pair_model,
-    root_mean_square,
-    run_checkpoint,
-    start_kernel,
-)
+from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, root_mean_square, run_checkpoint, start_kernel
+from skpref.gp.pairwise.policy import POLICY
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.inference.basis import InducingBasis
 from skpref.kernels import Linear, median_length_scales
@@ -340,7 +333,7 @@ def _consensus_basis(
     """Return the model of the consensus alone, its kernel and its basis."""
     pair_data = PairData(data.items, data.comparisons, data.shards)
     if data.shards is not None and data.items is not None:
-        few = np.arange(data.shards.n_pairs if data.shards.n_pairs <= HYPER_PAIRS else 0)
+        few = np.arange(data.shards.n_pairs if data.shards.n_pairs <= POLICY.hyper_pairs else 0)
         pair_data = PairData(data.items, data.shards.take(few), data.shards)
     items = kernels.items if start is None else start.kernels.items
     items = None if data.items is None else start_kernel(data.items, items, rng)

@@ -20,6 +20,7 @@ from skpref.data.labels import is_of_one_side, refuse_one_side
 from skpref.data.roles import Roles, read
 from skpref.data.tasks import TABLE_OF_TASKS, Tasks
 from skpref.exceptions import DataError, DataWarning
+from skpref.gp.pairwise.policy import POLICY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -394,7 +395,6 @@ _UNLABELLED = (
     "y is None, so the left item wins in every row, but X has the column {!r}. Give labels as y, such as "
     "skpref.data.from_winners(X).y; or pass the columns of ids alone."
 )
-_FAR = 3.5  # standard errors: about one warning in 2,000 data sets without an advantage of a side
 
 
 def warn_never_left(comparisons: Comparisons, classes: NDArray[Any]) -> None:
@@ -418,7 +418,7 @@ def warn_of_sides(comparisons: Comparisons, expected: Array | None) -> None:
     if not used.n_pairs or (used.y == used.y[0]).all():  # rows are (winner, loser)
         return
     z = side_advantage(used, used.y - (0.5 if expected is None else expected[comparisons.weight > 0.0]))
-    if abs(z) <= _FAR:
+    if abs(z) <= POLICY.side_errors:
         return
     side, others = "left" if z > 0 else "right", "" if comparisons.covariates is None else " and covariates"
     msg = (

@@ -10,6 +10,7 @@ import numpy as np
 
 from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
 from skpref.gp.entities import Items
+from skpref.gp.pairwise.policy import POLICY
 from skpref.gp.pairwise.posterior import PairPosterior, item_slots, join_equal, residual_of_new, weighted_rows
 from skpref.gp.pairwise.thresholds import TieThresholds, cells_of
 from skpref.inference.basis import InducingBasis, chunks
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
-AGES = 200  # ages that are told apart in a span
-_MOST_AGES = 2_000  # ages of which covariances are taken at most
 _AT_ONCE = 2**24  # numbers that are held at once: 128 MB
 
 
@@ -211,8 +210,8 @@ class MovingPosterior:
     def _career_at(self, age: Array) -> tuple[Array, IntArray]:
         """Return the covariance of the career curve at the distinct ages, to the ages of the grid, and their places."""
         assert self.career is not None  # noqa: S101 - type narrowing
-        step = max(float(self.career.time.max(initial=0.0)), np.finfo(float).tiny) / AGES
-        ages, place = np.unique(np.minimum(np.rint(age / step), _MOST_AGES), return_inverse=True)
+        step = max(float(self.career.time.max(initial=0.0)), np.finfo(float).tiny) / POLICY.ages
+        ages, place = np.unique(np.minimum(np.rint(age / step), POLICY.most_ages), return_inverse=True)
         return self.career.covariance(ages * step), place.reshape(age.shape)
 
     def filtered(self, c: Comparisons, likelihood: Likelihood, X: Features) -> MovingPosterior:

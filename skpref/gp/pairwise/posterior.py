@@ -20,6 +20,7 @@ from skpref._checks import (
 from skpref._math.linalg import product
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
+from skpref.gp.pairwise.policy import POLICY
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.scale import check_scales
 from skpref.inference.terms.pairs import difference_variance
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
 
 _MAX_DENSE_ITEMS = 10_000  # items of a joint covariance, which then takes 0.8 GB
-_AVERAGED_ITEMS = 1000  # items over which residuals are averaged; each of them has a covariance with every item
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class AverageResidual:
     @classmethod
     def from_basis(cls, basis: InducingBasis, X: Features) -> AverageResidual:
         """Return the average residual of items."""
-        position = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], _AVERAGED_ITEMS)).astype(np.int64))
+        position = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], POLICY.averaged_items)).astype(np.int64))
         features = X[position]
         average = cls(features, position, basis.rows(features).mean(axis=0), 0.0)
         with_average = average.covariance(basis, features, basis.rows(features), position)

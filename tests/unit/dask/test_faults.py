@@ -41,16 +41,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr("skpref.gp.pairwise.fit._JOINT_SIZE", 0)
-    monkeypatch.setattr("skpref.inference.shards._FEW_ROWS", 0)
+    set_policy(monkeypatch, "gp.pairwise", joint_size=0)
+    set_policy(monkeypatch, "inference", brought_rows=0)
     for module in (base, fit_hierarchy):
         monkeypatch.setattr(module, "MAX_CHOICE", 100)
     monkeypatch.setattr(shards, "_BACKUP", 2)
     chosen = (Regularisation(0.3, 1.0, 0.5),)
     monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _, isotropic, *__: (chosen, [isotropic.state.S]))
     set_policy(monkeypatch, "gp.sparse", sample_rows=100)
-    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._ALL_ROWS", 40)
-    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._MAX_ROUNDS", 2)
+    set_policy(monkeypatch, "gp.pairwise", all_rows=40, most_rounds=2)
 
 
 def of_pairs(model):

@@ -18,6 +18,7 @@ from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.crowd.sharded import bounds_of
 from skpref.inference.shards import OnDisk
+from tests.policies import set_policy
 
 pandas = pytest.importorskip("pandas")
 ITEMS, USERS = np.array([f"item {k}" for k in range(6)]), np.array([f"user {k:02d}" for k in range(15)])
@@ -108,8 +109,7 @@ def test_few_comparisons_give_the_bits_of_a_fit_in_memory(stored, monkeypatch):
 
 
 def test_kernels_are_learnt_from_a_sample_where_comparisons_are_many(stored, monkeypatch):
-    for module in ("skpref.gp.pairwise.fit", "skpref.gp.crowd.fit_hierarchy"):
-        monkeypatch.setattr(f"{module}.HYPER_PAIRS", 120)
+    set_policy(monkeypatch, "gp.pairwise", hyper_pairs=120)
     items = Table(np.linspace(-1, 1, 6)[:, None], ids=ITEMS)
     fits = [CrowdGPPL(items, random_state=0).fit(stored[1]) for _ in range(2)]
     assert fits[0].lower_bounds_ == fits[1].lower_bounds_
