@@ -161,16 +161,20 @@ KINDS = {
     "VariationalFMOrdinal": Kind(sales, of_machine, FM),
 }
 SMALL = {
-    "skpref.data.stored._BATCH_ROWS": 90,  # of a shard of files
     "skpref.gp.crowd.fit_hierarchy.MAX_CHOICE": 100,  # comparisons that choose the prior of tastes
     "skpref.gp.crowd.base.MAX_CHOICE": 100,
     "skpref.gp.crowd.fit_hierarchy._HELD_OUT": 10,
-    "skpref.factorization.max_margin.sharded._SHARD_RATINGS": 150,
-    "skpref.factorization.machine.sharded._OWN_BYTES": 0,
-    "skpref.factorization.machine.sharded._LEAST_ROWS": 40,
 }
 SMALL_POLICIES = {
-    "factorization": {"forgetting_sweeps": 1, "calibration_sweeps": 2, "least_calibration": 80},
+    "data": {"batch_rows": 90},  # of a shard of files
+    "factorization": {
+        "forgetting_sweeps": 1,
+        "calibration_sweeps": 2,
+        "least_calibration": 80,
+        "shard_ratings": 150,
+        "own_bytes": 0,
+        "least_shard_rows": 40,
+    },
     "gp.pairwise": {"hyper_pairs": 100, "all_rows": 40},  # that choose length-scales, and that are fitted in memory
     "gp.sparse": {"sample_rows": 150},
 }

@@ -45,5 +45,13 @@ class Policy:
     most_probabilities: int = 400_000  # ratings held out at a time, times levels: cost alone, judged
     log_temperatures: tuple[float, float] = (-1.5, 4.0)  # bounds of the search: judged
 
+    # Shards and threads
+    own_bytes: int = 1 << 28  # bytes of the patterns of single rows of a shard in memory
+    least_shard_rows: int = 1000  # rows of such a shard
+    shard_ratings: int = 1_000_000  # ratings of a shard
+    most_shards: int = 64  # shards: merging takes 200 bytes a rating of one shard
+    typical_width: int = 256  # features assumed when ratings are split into portions for threads
+    most_log_sd: float = 20.0  # limit on log standard deviations, so that no step overflows
+
 
 POLICY = Policy()

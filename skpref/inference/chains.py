@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 LOGS = "start", "form", "length", "drift"  # names of log c, g, length and w, in the order of the compiled loops
-_LEAST_SITE = 1e-12
 _ROUNDING = 2.0 * np.finfo(float).eps  # rounding error of an inner product of what rows say and solutions
 _TINY = np.finfo(float).tiny
 
@@ -484,7 +483,7 @@ def fit_chains(
         if likelihood.has_parameters:
             likelihood = likelihood.learnt(y, mean, variance, weight)
             sites = VARIATIONAL(likelihood, y, (mean, variance, variance), weight)
-        tau = tau + rho * (np.maximum(sites.weight, _LEAST_SITE) - tau)
+        tau = tau + rho * (np.maximum(sites.weight, 1e-12) - tau)
         nu = nu + rho * (sites.pseudo_linear(mean) - nu)
         q.update(tau, nu, 2, POLICY.solved if len(bounds) < 3 else POLICY.solved_later)
         step = q.step

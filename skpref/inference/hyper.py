@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize
@@ -13,8 +13,6 @@ from skpref.inference.policy import POLICY
 
 if TYPE_CHECKING:
     from skpref._typing import Array
-
-_LIMIT_REACHED: Final = 1  # status of L-BFGS-B that ended by its number of iterations; 2 is a failed line search
 
 
 class BudgetSpentError(Exception):
@@ -113,5 +111,5 @@ def _ascend(
     if start.size <= POLICY.many_variables:
         spread = np.diagonal(result.hess_inv.todense())
         scale = np.clip(np.sqrt(np.maximum(spread, 0.0)) / stretch, 1.0 / POLICY.widest_scale, POLICY.widest_scale)
-    cut_short = result.status == _LIMIT_REACHED
+    cut_short = result.status == 1  # by the number of iterations; 2 is a failed line search
     return Optimum(best[1], best[0], calls, bool(result.success), cut_short, int(result.nit), scale)

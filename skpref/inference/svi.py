@@ -72,8 +72,6 @@ __all__ = [
     "minibatch_step",
 ]
 
-_LEAST_CURVATURE = 1e-300
-_SMALLEST_CG_TOL = 1e-200  # least tolerance, positive at a zero gradient
 _ROUNDING = float(np.finfo(np.float64).eps)
 
 
@@ -170,7 +168,7 @@ def joint_means(
     # The other side of a product moves next anyway, so an approximate step is enough.
     tolerance = POLICY.mean_tol * max(norm, 1.0)
     if problem.products:
-        tolerance = max(POLICY.mean_tol_of_products * norm, _SMALLEST_CG_TOL)
+        tolerance = max(POLICY.mean_tol_of_products * norm, 1e-200)  # positive at a zero gradient
     step, _ = cg(operator, gradient, rtol=0.0, atol=tolerance)
     mean = start + colour(step)
     return {name: targets[name].with_mean(part) for name, part in zip(names, np.split(mean, cuts), strict=True)}
@@ -390,7 +388,7 @@ def _move_level(problem: Problem, state: State, evaluation: Evaluation) -> tuple
     slope = float(sites.gradient @ z - follow @ (prior * block.mean))
     # The curvature is 0 where every rate underflows, and then tells nothing of the length of the step.
     curvature = float(sites.weight @ z**2 + follow @ (prior * follow))
-    step = slope / curvature if curvature > _LEAST_CURVATURE else float(np.copysign(POLICY.most_level_step, slope))
+    step = slope / curvature if curvature > 1e-300 else float(np.copysign(POLICY.most_level_step, slope))
     for _ in range(POLICY.level_halvings):
         moved = replace(problem, likelihood=problem.likelihood.with_level(step, problem.y, problem.weight))
         candidate = state.with_blocks({name: block.with_mean(block.mean + step * follow)})

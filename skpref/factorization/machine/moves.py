@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from skpref.inference.gibbs import State
     from skpref.likelihoods import OrdinalProbit
 
-_ROUNDING = 1e-12  # of sums of columns
 _STEP = 1e-4  # of numerical derivatives of y(x), which is quadratic
 
 
@@ -63,7 +62,8 @@ class ChainProblem:
         """Sum of each group's columns if it is the same in all rows, else 0, shape (G,)."""
         indicators = (self.machine.prior.group == g for g in range(self.sizes.size))
         sums = [self.values(indicator[:, None].astype(np.float64)) for indicator in indicators]
-        return np.array([total[0] if np.ptp(total) <= _ROUNDING * np.abs(total).max() else 0.0 for total in sums])
+        # Sums are equal but for rounding.
+        return np.array([total[0] if np.ptp(total) <= 1e-12 * np.abs(total).max() else 0.0 for total in sums])
 
     @cached_property
     def sides(self) -> list[tuple[IntArray, IntArray]]:

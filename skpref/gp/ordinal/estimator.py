@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray, MatrixLike
     from skpref.settings import Settings
 
-_HALF = 0.5 - 1e-12  # cumulative probability of the median level: 1/2 up to rounding
-
 
 class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
     """Gaussian-process regression on ordered labels such as grades, stars or stages.
@@ -588,7 +586,8 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
             msg = f"loss must be 'zero-one' or 'absolute'; got {loss!r}."
             raise DataError(msg)
         p = self.predict_proba(X)
-        level = p.argmax(axis=1) if loss == "zero-one" else np.sum(np.cumsum(p[:, :-1], axis=1) < _HALF, axis=1)
+        # 1/2 up to rounding.
+        level = p.argmax(axis=1) if loss == "zero-one" else np.sum(np.cumsum(p[:, :-1], axis=1) < (0.5 - 1e-12), axis=1)
         return self.classes_[level]
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from skpref.gp.ordinal.evidence import Evidence, OrdinalData
 
 LIKELIHOODS: Final = {"probit": OrdinalProbit, "logit": OrdinalLogit, "robust": OrdinalRobust}
-_ROUNDING = 1e-6  # rounding of the sum of the members' weights
 
 
 @dataclass(frozen=True)
@@ -335,7 +334,8 @@ def check_fitted(estimator: Any) -> None:
     models = bool(members) and all(isinstance(member, OrdinalMember) for member in members)
     require(models, estimator, "ensemble_", "must be a list of models")
     total = sum(member.weight for member in members)
-    require(abs(total - 1.0) < _ROUNDING, estimator, "ensemble_", "has weights that do not add up to 1")
+    # Rounding of the sum of the members' weights.
+    require(abs(total - 1.0) < 1e-6, estimator, "ensemble_", "has weights that do not add up to 1")
     likelihoods = [*(member.likelihood for member in members), estimator.likelihood_]
     levels = all(isinstance(held, OrdinalProbit) and held.n_levels == r for held in likelihoods)
     require(levels, estimator, "likelihood_", f"must be of {r} levels")

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from skpref.gp.ordinal.evidence import Evidence
     from skpref.likelihoods import OrdinalProbit
 
-_FAILED = -1e10  # nats: the value where there is no finite evidence
 # Bounds of the likelihood's parameters, in prior standard deviations of f: beyond them predictions hardly change.
 _LOG_NOISE = np.log([1e-3, 1e2])
 _LOG_GAP = np.log([1e-4, 1e2])
@@ -118,7 +117,7 @@ class LogPosterior:
         in_theta = np.concatenate([result.in_kernel, result.in_likelihood]) + slope
         value, gradient = result.value + prior, self.space.free_gradient(in_theta)
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            value, gradient = _FAILED, np.zeros_like(free)
+            value, gradient = -1e10, np.zeros_like(free)  # nats, where there is no finite evidence
         self.best = max(self.best, value)
         self.trace.append(value)
         return value, gradient

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
+from skpref._math.limits import BLOCK
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.policy import POLICY
 from skpref.gp.pairwise.posterior import PairPosterior, item_slots, join_equal, residual_of_new, weighted_rows
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
-
-_AT_ONCE = 2**24  # numbers that are held at once: 128 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +148,7 @@ class MovingPosterior:
     ) -> tuple[Array, Array]:
         """Return posterior means and variances of the projections z of pairs at their times, shape (P,)."""
         n, rows, f = len(left), None, self.features
-        if f is not None and n > (most := max(_AT_ONCE // (f.mean.size * left[:1].size), 1)):
+        if f is not None and n > (most := max(BLOCK // (f.mean.size * left[:1].size), 1)):
             found = []
             for part in chunks(n, most):
                 few: list[Any] = [None if values is None else values[part] for values in (covariates, levels)]
@@ -304,7 +303,7 @@ class MovingPosterior:
             variance = variance + np.where(position < 0, own, 0.0)[:, None]
             rows = self._rows(np.repeat(position, n), times, np.repeat(phi - f.average, n, axis=0), of_groups)
             rows = rows.reshape(position.size, n, f.mean.size) @ f.half.T
-        step = max(1, _AT_ONCE // n_all)
+        step = max(1, BLOCK // n_all)
         for part in chunks(n, step if f is None else max(1, step // f.mean.size)):
             few = grid[part]
             each = np.tile(everyone, few.size), np.repeat(few, n_all)

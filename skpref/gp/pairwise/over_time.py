@@ -11,6 +11,7 @@ import numpy as np
 from skpref import inducing
 from skpref._checks import check_positive, check_types, require
 from skpref._estimator import half_of_memory
+from skpref._math.limits import LARGEST
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
@@ -73,7 +74,6 @@ KINDS = {
 _ITEMS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (-1.6, 1.5), "drift": (-0.35, 1.5)}
 _EFFECTS = {"start": (0.0, 1.0), "drift": (-1.6, 1.0)}
 _CAREER = {"drift": (-0.7, 1.0)}  # its effect at age 0 is 0: the start of the items says that
-_LEAST_SPAN = 1e-100  # time between the first and the last comparison
 DYNAMICS = {"auto", *KINDS, *(f"{kind}+career" for kind in KINDS if kind != "constant")}
 _MOVES = Capabilities(
     "models with time, groups, context or teams",
@@ -236,7 +236,7 @@ def fit_over_time(
             f"at most {POLICY.most_weight:.0e}. Divide the weights"
         )
     span = float(c.time.max() - c.time.min())
-    if 0.0 < span < _LEAST_SPAN:
+    if 0.0 < span < 1.0 / LARGEST:
         raise DataError(f"the times differ by at most {span:g}: use a smaller unit")
     if span <= 0.0 and dynamics != "constant":
         warn("all comparisons have the same time, so that nothing can move: dynamics='constant' is fitted", DataWarning)

@@ -17,6 +17,7 @@ from skpref._checks import (
     check_types,
     require,
 )
+from skpref._math.limits import MOST_JOINT
 from skpref._math.linalg import product
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.entities import Items
     from skpref.inference.scale import Scale
-
-_MAX_DENSE_ITEMS = 10_000  # items of a joint covariance, which then takes 0.8 GB
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,10 +230,10 @@ class PairPosterior:
 
     def covariance(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
         """Return posterior mean and covariance of utilities, shapes (n,) and (n, n)."""
-        if items.size > _MAX_DENSE_ITEMS:
+        if items.size > MOST_JOINT:
             msg = (
                 f"A joint covariance of {items.size} items needs {8e-9 * items.size**2:.1f} GB; at most "
-                f"{_MAX_DENSE_ITEMS} items are allowed. Pass fewer items, or use return_std."
+                f"{MOST_JOINT} items are allowed. Pass fewer items, or use return_std."
             )
             raise DataError(msg)
         with limit_blas_threads(max(self.half.shape[0], items.size)):

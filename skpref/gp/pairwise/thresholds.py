@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 # answers: with .05, 90 % intervals held 0 to 21 points less where the standard deviation was .3 or .6, and log-losses
 # were .0004 to .004 larger there; equal users are predicted worse by at most .001.
 _SPREADS = 2.0 * np.linspace(0.0, 1.0, 21) ** 2
-_TYPICAL_SPREAD = 0.3
-_PRIOR = np.gradient(_SPREADS) / (1.0 + (_SPREADS / _TYPICAL_SPREAD) ** 2)
+_PRIOR = np.gradient(_SPREADS) / (1.0 + (_SPREADS / 0.3) ** 2)
 # Kinds of users: their widths, in these standard deviations, and their shares. With one kind, a few language models
 # among many people are shrunk towards the people. On simulated crowds of 30, 90 % intervals of 3 or 5 users of a second
 # kind hold .70 to .92 (.00 to .84 with one kind), those of the others .86 to .96 (.85 to .94); where all are of one

@@ -21,6 +21,7 @@ from skpref._estimator import (
     warn_constant,
     warn_not_converged,
 )
+from skpref._math.limits import MOST_JOINT
 from skpref._math.linalg import cholesky
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
@@ -67,8 +68,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features, MatrixLike, Stored
     from skpref.gp.sparse.targets import DistinctTargets
-
-_MAX_JOINT_ROWS = 10_000  # rows of a joint posterior, whose covariance then takes .8 GB
 
 
 class SVGPRegressor(ScoredCounts, SummedRegressor):
@@ -624,9 +623,9 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             name = type(self.likelihood_).__name__
             msg = f"covariances and samples need likelihood='gaussian' or 'student-t'; got {name}: use predict_latent."
             raise DataError(msg)
-        if rows.shape[0] > _MAX_JOINT_ROWS:
+        if rows.shape[0] > MOST_JOINT:
             msg = (
-                f"X must have at most {_MAX_JOINT_ROWS} rows for covariances and samples; got {rows.shape[0]}. "
+                f"X must have at most {MOST_JOINT} rows for covariances and samples; got {rows.shape[0]}. "
                 "Use return_std=True, or parts of X."
             )
             raise DataError(msg)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 import numpy as np
 
 from skpref._estimator import check_memory, digest, iteration_callback
+from skpref._math.limits import LARGEST_SQUARED
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._sources import become_unfitted, feature_columns, read_batch, refuse_parameters
@@ -54,8 +55,6 @@ if TYPE_CHECKING:
     from skpref.inference.summed import Sums
     from skpref.inference.svi import Problem, State
 
-# inducing="auto"
-_LARGEST: Final = 1e150  # largest target that is squared
 _STANDARDISED: Final = ("gaussian", "student-t")
 
 
@@ -71,8 +70,8 @@ class _Targets(NamedTuple):
     def from_batch(cls, y: Array, weight: Array) -> _Targets:
         """Return weight, mean and spread of a batch."""
         largest = float(np.abs(y).max())
-        if largest > _LARGEST:
-            raise DataError(f"y must be at most {_LARGEST:g} in size; got {largest:g}. Use another unit")
+        if largest > LARGEST_SQUARED:
+            raise DataError(f"y must be at most {LARGEST_SQUARED:g} in size; got {largest:g}. Use another unit")
         total = float(weight.sum())
         mean = float(weight @ y) / total
         return cls(total, mean, float(weight @ (y - mean) ** 2), largest)

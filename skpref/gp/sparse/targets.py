@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from skpref._math.limits import LARGEST
 from skpref._math.quadrature import expectation
 from skpref._validation import check_numbers
 from skpref._warn import warn
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from skpref.gp.posterior import SparseLatent
     from skpref.gp.sparse.fit_general import Observations
 
-_LARGEST: Final = 1e100  # size of a standardised target
-_LARGEST_EXPOSURE: Final = 1e100  # sums and ratios of exposures stay finite
-_ROUNDING: Final = 1e-12  # relative standard deviation below which all targets are equal
-
 
 class TargetScale(NamedTuple):
     """The model sees (y - mean) / deviation."""
@@ -46,7 +43,7 @@ class TargetScale(NamedTuple):
     @classmethod
     def from_moments(cls, mean: float, deviation: float, largest: float) -> TargetScale:
         """Return the scale of targets of at most this size; if all are equal, 1 or the least number above rounding."""
-        rounding = _ROUNDING * largest
+        rounding = 1e-12 * largest  # where all targets are equal
         return cls(mean, deviation if deviation > rounding else max(1.0, rounding))
 
 
@@ -102,10 +99,10 @@ def standardised(targets: DistinctTargets, scale: TargetScale) -> Array:
     """Return (y - mean) / deviation; refuse targets whose squares would overflow, shape (m,)."""
     with np.errstate(over="ignore"):
         y = (targets.y - scale.mean) / scale.deviation
-    if y.size and np.abs(y).max() > _LARGEST:
+    if y.size and np.abs(y).max() > LARGEST:
         largest = targets.y[np.argmax(np.abs(y))]
         raise DataError(
-            f"y must be within {_LARGEST:g} standard deviations of the first targets ({scale.deviation:g}); got "
+            f"y must be within {LARGEST:g} standard deviations of the first targets ({scale.deviation:g}); got "
             f"{largest:g}. Use another unit, or call fit"
         )
     return np.asarray(y)
@@ -155,9 +152,9 @@ def read_exposure(exposure: object, n_rows: int, likelihood: str | Likelihood) -
     if wrong.size:
         msg = f"exposure must be positive and finite; got {values[wrong[0]]:g} in row {wrong[0]}. Leave out such rows."
         raise DataError(msg)
-    if n_rows and (values.max() > _LARGEST_EXPOSURE or values.min() < 1.0 / _LARGEST_EXPOSURE):
+    if n_rows and (values.max() > LARGEST or values.min() < 1.0 / LARGEST):
         raise DataError(
-            f"exposure must be from {1.0 / _LARGEST_EXPOSURE:g} to {_LARGEST_EXPOSURE:g}; got {values.min():g} to "
+            f"exposure must be from {1.0 / LARGEST:g} to {LARGEST:g}; got {values.min():g} to "
             f"{values.max():g}. Use another unit"
         )
     return values

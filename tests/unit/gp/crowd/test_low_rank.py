@@ -10,6 +10,7 @@ from scipy.stats import norm
 from skpref import CrowdGPPL
 from skpref.gp.crowd import base, fit_hierarchy, held_out
 from skpref.gp.crowd.tastes import curvature_of_scale, log_curvature
+from tests.policies import set_policy
 from tests.unit.gp.crowd.test_hierarchy import crowd_model
 
 N_ITEMS, N_USERS = 40, 60
@@ -97,7 +98,7 @@ def test_files_and_later_answers_are_those_of_memory(tmp_path, monkeypatch):
     pandas = pytest.importorskip("pandas")
     for module in (base, fit_hierarchy):
         monkeypatch.setattr(module, "MAX_CHOICE", 600)
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 400)
+    set_policy(monkeypatch, "data", batch_rows=400)
     X, y, _ = crowd(1.2)
     rows = pandas.DataFrame(X, columns=["user", "left", "right"])
     names = {"user": "user", "left": "left", "right": "right"}

@@ -27,7 +27,7 @@ COLUMNS = ["user", "left", "right"]
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch):
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 90)
+    set_policy(monkeypatch, "data", batch_rows=90)
     for module in (base, fit_hierarchy):
         monkeypatch.setattr(module, "MAX_CHOICE", 100)
     # Fits that choose take most of the time.

@@ -166,7 +166,7 @@ def test_files_are_brought_into_memory(likelihood, tmp_path, monkeypatch):
     table.to_parquet(tmp_path / "items.parquet")
     there = ranked(likelihood=likelihood).fit(tmp_path / "items.parquet", "score", qid="query")
     assert_allclose(there.predict(table[["a", "b"]]), ranked(likelihood=likelihood).fit(X, SCORE, qid=QID).predict(X))
-    monkeypatch.setattr("skpref.data.stored.MOST_STORED", 20)
+    set_policy(monkeypatch, "data", most_stored=20)
     with pytest.raises(DataError, match=r"X has 50 rows; .* at most 20: fit to a part"):
         ranked(likelihood=likelihood).fit(tmp_path / "items.parquet", "score", qid="query")
 

@@ -27,7 +27,7 @@ FIXED = {"kernel": RBF([1.5, 2.0], "fixed"), "inducing": _rng.uniform(-2, 2, (12
 @pytest.fixture
 def _small_batches(monkeypatch):
     set_policy(monkeypatch, "gp.pairwise", all_rows=40)
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 50)
+    set_policy(monkeypatch, "data", batch_rows=50)
 
 
 def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path):

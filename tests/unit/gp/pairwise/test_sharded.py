@@ -22,7 +22,7 @@ IDS = np.array([f"item {k}" for k in range(12)])
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch):
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 70)
+    set_policy(monkeypatch, "data", batch_rows=70)
 
 
 def frame(seed=0, n=300, *, ids=IDS):

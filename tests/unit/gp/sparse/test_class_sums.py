@@ -38,7 +38,7 @@ def columns(folder, *names):
 @pytest.fixture
 def _small_batches(monkeypatch):
     set_policy(monkeypatch, "gp.sparse", sample_rows=150)
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 110)
+    set_policy(monkeypatch, "data", batch_rows=110)
 
 
 def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path):

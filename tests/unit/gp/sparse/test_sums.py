@@ -36,7 +36,7 @@ def stored(folder, table=TABLE, n_files=3):
 @pytest.fixture
 def _small_batches(monkeypatch):
     set_policy(monkeypatch, "gp.sparse", sample_rows=150)
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 70)
+    set_policy(monkeypatch, "data", batch_rows=70)
 
 
 def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path):
