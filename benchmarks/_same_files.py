@@ -1,7 +1,7 @@
 """Cases of `same_predictions.py`: fits to Parquet and CSV files, and to collections of Dask in threads of this process.
 
 Rows are few, so each estimator is also fitted with small limits: several shards, and samples in the place of all rows.
-These limits are private. `SMALL` and `SMALL_POLICIES` name them: a case fails where one has moved.
+These limits stand in the policies of packages. `SMALL` names them: a case fails where one has moved.
 """
 
 # ruff: noqa: ANN401 - options of estimators, estimators and their answers are of any type
@@ -161,11 +161,6 @@ KINDS = {
     "VariationalFMOrdinal": Kind(sales, of_machine, FM),
 }
 SMALL = {
-    "skpref.gp.crowd.fit_hierarchy.MAX_CHOICE": 100,  # comparisons that choose the prior of tastes
-    "skpref.gp.crowd.base.MAX_CHOICE": 100,
-    "skpref.gp.crowd.fit_hierarchy._HELD_OUT": 10,
-}
-SMALL_POLICIES = {
     "data": {"batch_rows": 90},  # of a shard of files
     "factorization": {
         "forgetting_sweeps": 1,
@@ -175,6 +170,7 @@ SMALL_POLICIES = {
         "own_bytes": 0,
         "least_shard_rows": 40,
     },
+    "gp.crowd": {"most_choice": 100, "held_out": 10},  # comparisons that choose the prior of tastes
     "gp.pairwise": {"hyper_pairs": 100, "all_rows": 40},  # that choose length-scales, and that are fitted in memory
     "gp.sparse": {"sample_rows": 150},
 }
@@ -221,9 +217,7 @@ def lazy(rows: pd.DataFrame) -> Any:
 def limits(small: bool) -> Iterator[ExitStack]:
     """A stack of contexts in which limits are small."""
     with ExitStack() as stack:
-        for name, value in SMALL.items() if small else ():
-            stack.enter_context(mock.patch(name, value))
-        for package, fields in SMALL_POLICIES.items() if small else ():
+        for package, fields in SMALL.items() if small else ():
             policy = importlib.import_module(f"skpref.{package}.policy").POLICY
             stack.enter_context(mock.patch.dict(vars(policy), vars(replace(policy, **fields))))
         yield stack

@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from skpref.data import as_ids
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
+from tests.conftest import USUAL
 from tests.policies import set_policy
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpref.exceptions.DataWarning")
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skpref.exceptions.DataWarning")
 @pytest.fixture(autouse=True)
 def _calibrated(request, monkeypatch):
     if "check_classifiers_train" in request.node.name:  # which wants the most probable class
-        set_policy(monkeypatch, "factorization")
+        set_policy(monkeypatch, "factorization", **USUAL["factorization"])
 
 
 class RowsAsUsers:

@@ -26,7 +26,7 @@ from skpref import (
     VariationalFMOrdinal,
 )
 from skpref.dask.shards import OnDask
-from skpref.gp.crowd import base, fit_hierarchy, shards
+from skpref.gp.crowd import fit_hierarchy
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.inference.passes import Passes
 from tests.policies import set_policy
@@ -43,9 +43,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 def _small(monkeypatch):
     set_policy(monkeypatch, "gp.pairwise", joint_size=0)
     set_policy(monkeypatch, "inference", brought_rows=0)
-    for module in (base, fit_hierarchy):
-        monkeypatch.setattr(module, "MAX_CHOICE", 100)
-    monkeypatch.setattr(shards, "_BACKUP", 2)
+    set_policy(monkeypatch, "gp.crowd", most_choice=100, backup=2)
     chosen = (Regularisation(0.3, 1.0, 0.5),)
     monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _, isotropic, *__: (chosen, [isotropic.state.S]))
     set_policy(monkeypatch, "gp.sparse", sample_rows=100)

@@ -50,8 +50,7 @@ PAIRS = FRAME[["user", "item"]]
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch):
     set_policy(monkeypatch, "data", batch_rows=90)
-    set_policy(monkeypatch, "factorization", own_bytes=0)
-    set_policy(monkeypatch, "factorization", least_shard_rows=40)
+    set_policy(monkeypatch, "factorization", own_bytes=0, least_shard_rows=40)
 
 
 def stored(folder, *names, frame=FRAME, n_files=3):
