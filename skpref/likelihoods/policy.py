@@ -1,7 +1,5 @@
 """Choices of the likelihoods' own optimisers, each with what decided it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

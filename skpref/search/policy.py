@@ -1,7 +1,5 @@
 """Choices of searches for parameters that are not parameters themselves, each with what decided it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -21,6 +21,7 @@ from scipy.stats import qmc
 
 from skpref._math import linalg
 from skpref._math.limits import LARGEST
+from skpref._math.special import LOG_TWO_PI
 from skpref._typing import Array, BoolArray
 from skpref.inference.hyper import maximise
 from skpref.search.policy import POLICY
@@ -31,7 +32,6 @@ _ENDED: Final = ("COMPLETE", "PRUNED")
 _RELEARN: Final = {"value": 1.05, "seconds": 1.25}  # growth of the trials after which hyperparameters are learnt again
 _TINY: Final = 1e-100  # number whose square is not yet 0
 _ASYMPTOTIC: Final = -1.0  # standard deviations below which an improvement is taken by its asymptotic form
-_LOG_2PI: Final = np.log(2.0 * np.pi)
 
 
 class SurrogateSampler:
@@ -396,8 +396,8 @@ def log_expected_improvement(best: float, mean: Array, variance: Array) -> Array
     # phi(u) + u Phi(u) = phi(u) (1 - |u| m(|u|)) with Mills' ratio m; for large |u| the bracket is 1 / u^2 nearly.
     short = 1.0 + far * np.sqrt(0.5 * np.pi) * erfcx(-far / np.sqrt(2.0))
     bracket = np.where(far > -1e3, short, 1.0 / np.square(far))
-    tail = -0.5 * (np.square(far) + _LOG_2PI) + np.log(bracket)
-    body = np.log(np.exp(-0.5 * (np.square(near) + _LOG_2PI)) + near * ndtr(near))
+    tail = -0.5 * (np.square(far) + LOG_TWO_PI) + np.log(bracket)
+    body = np.log(np.exp(-0.5 * (np.square(near) + LOG_TWO_PI)) + near * ndtr(near))
     return np.where(u > _ASYMPTOTIC, body, tail) + np.log(sd)
 
 

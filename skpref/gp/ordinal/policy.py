@@ -1,7 +1,5 @@
 """Choices of ordinal regression that are not parameters, each with what decided it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
