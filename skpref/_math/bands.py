@@ -91,10 +91,7 @@ def band(middle: Array, width: Array | float) -> Band:
     back = middle < 0.0
     out[3] = np.where(back, -out[3], out[3])
     for first, second in ((1, 2), (5, 6)):
-        out[first], out[second] = (
-            np.where(back, out[second], out[first]),
-            np.where(back, out[first], out[second]),
-        )
+        out[first], out[second] = (np.where(back, out[second], out[first]), np.where(back, out[first], out[second]))
     return Band(*out)
 
 

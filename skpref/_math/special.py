@@ -49,11 +49,7 @@ def log_ndtr_derivatives(z: ArrayLike) -> tuple[Array, Array, Array]:
     # One log1p serves both halves: log(erfcx/2) - z^2/2 and log(1 - Phi(-z)).
     value = np.log1p(np.where(left, 0.5 * scaled - 1.0, -tail))
     value = np.where(left, value - half_square, value)
-    first = np.where(
-        left,
-        _SQRT_TWO_OVER_PI / scaled,
-        INVERSE_SQRT_TWO_PI * gauss / (1.0 - tail),
-    )
+    first = np.where(left, _SQRT_TWO_OVER_PI / scaled, INVERSE_SQRT_TWO_PI * gauss / (1.0 - tail))
     return value, first, -first * _ratio_plus(z, first)
 
 

@@ -9,14 +9,7 @@ import numpy as np
 
 from skpref._math.linalg import log_det, solve_lower, solve_lower_t, symmetric_product
 from skpref.exceptions import SkprefError
-from skpref.inference.exact import (
-    ExactPosterior,
-    check_problem,
-    explicit_gradient,
-    factor,
-    marginals,
-    solve_sites,
-)
+from skpref.inference.exact import ExactPosterior, check_problem, explicit_gradient, factor, marginals, solve_sites
 from skpref.inference.policy import POLICY
 
 if TYPE_CHECKING:

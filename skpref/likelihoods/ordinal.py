@@ -591,11 +591,7 @@ def _theta_channels(terms: Band) -> tuple[Array, ...]:
     # The ends are m + (u - m) and m - (m - w): sums in them split so that the large m comes with exact factors.
     scale_first = mean * bend - at_upper * to_upper**2 + at_lower * to_lower**2 - mean
     scale_second = to_lower * lower_second - to_upper * upper_second - mean * third - 2.0 * bend
-    return (
-        *_value_channels(terms),
-        *(bend, upper_first, scale_first),
-        *(-third, upper_second, scale_second),
-    )
+    return (*_value_channels(terms), *(bend, upper_first, scale_first), *(-third, upper_second, scale_second))
 
 
 def level_numbers(y: Array, n_levels: int) -> IntArray:

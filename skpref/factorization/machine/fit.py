@@ -219,12 +219,7 @@ def sites_of(slopes: Slopes, mu: Array, bias: Bias) -> Sites:
 
 
 def update_posterior(
-    sweep: DesignSweep,
-    machine: Machine,
-    sites: Any,
-    free: NDArray[np.bool_],
-    unseen: NDArray[np.bool_],
-    rho: float,
+    sweep: DesignSweep, machine: Machine, sites: Any, free: NDArray[np.bool_], unseen: NDArray[np.bool_], rho: float
 ) -> Machine | None:
     """Return the machine with all features updated, None where a precision matrix has no inverse."""
     nu, lam, group = machine.prior

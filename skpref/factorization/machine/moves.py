@@ -95,10 +95,7 @@ def draw_thresholds_and_scales(problem: ChainProblem, state: State, rng: np.rand
     n_scales = 2 + int(problem.blocks.max()) if problem.learn_priors and problem.seen.size else 0
     likelihood = cast("OrdinalProbit", problem.machine.likelihood)
     likelihood, u, value = replace(likelihood, thresholds=tuple(state["thresholds"].tolist())).drawn_thresholds(
-        problem.level,
-        rescale(problem, state, np.zeros(n_scales))[1],
-        rng,
-        lambda u: rescale(problem, state, u)[1],
+        problem.level, rescale(problem, state, np.zeros(n_scales))[1], rng, lambda u: rescale(problem, state, u)[1]
     )
     state = rescale(problem, state, u)[0] if u.any() else state
     return {**state, "thresholds": np.array(likelihood.thresholds), "log_p": np.array(value)}

@@ -507,10 +507,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
         with self._limit_threads():
             chains = [
                 fold_in_users(
-                    chain,
-                    self._chain_model.fold_in(problem, int(chain.state["seed"])),
-                    self.max_iter,
-                    self.burn_in,
+                    chain, self._chain_model.fold_in(problem, int(chain.state["seed"])), self.max_iter, self.burn_in
                 )
                 for chain in restore_tables(old.chains, old.posterior)
             ]

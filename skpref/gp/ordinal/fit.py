@@ -294,11 +294,7 @@ def _infer_sparse(
 
 # ------------------------------------------------------------------------------------------------------ inducing points
 def _inducing_points(
-    data: OrdinalData,
-    kernel: Kernel | None,
-    config: OrdinalConfig,
-    rng: np.random.Generator,
-    start: WarmStart | None,
+    data: OrdinalData, kernel: Kernel | None, config: OrdinalConfig, rng: np.random.Generator, start: WarmStart | None
 ) -> tuple[Features, svi.State | None]:
     """Return the points of the earlier fit once there are `n_inducing`, else new ones; and the posterior at them."""
     if start is None or start.points is None:

@@ -289,13 +289,7 @@ class PairPosterior:
         return mean, variance
 
     def pair_covariance(
-        self,
-        items: Items,
-        left: IntArray,
-        right: IntArray,
-        covariates: Array | None = None,
-        *,
-        team_mean: bool = False,
+        self, items: Items, left: IntArray, right: IntArray, covariates: Array | None = None, *, team_mean: bool = False
     ) -> Array:
         """Return the posterior covariance between the projections z of pairs, all effects included, shape (P, P)."""
         ends, coefficient = item_slots(left, right, mean=team_mean)
@@ -309,13 +303,7 @@ class PairPosterior:
         return covariance
 
     def _pair_chunk(
-        self,
-        items: Items,
-        a: IntArray,
-        b: IntArray,
-        extra: tuple[Array, Array, Array] | None,
-        *,
-        item_effects: bool,
+        self, items: Items, a: IntArray, b: IntArray, extra: tuple[Array, Array, Array] | None, *, item_effects: bool
     ) -> tuple[Array, Array]:
         u, half, phi = self._rows(items)
         own = self._own_variance(items, item_effects=item_effects)

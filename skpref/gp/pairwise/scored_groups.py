@@ -272,10 +272,7 @@ def _check_groups(groups: list[NDArray[Any]], qid: str) -> None:
 
 
 def stationary_weights(
-    data: Any,
-    fit: Callable[[Any, PairConfig, WarmStart | None], PairFit],
-    config: PairConfig,
-    start: WarmStart | None,
+    data: Any, fit: Callable[[Any, PairConfig, WarmStart | None], PairFit], config: PairConfig, start: WarmStart | None
 ) -> Any:
     """Return `ScoredPairs`, in shards or not, whose weights no longer change from one fit to the next."""
     settings, last = replace(config, schedule=replace(config.schedule, on_iteration=None)), None

@@ -320,13 +320,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         return self
 
     def _read(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        classes: ArrayLike | None,
-        *,
-        reset: bool = True,
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None, *, reset: bool = True
     ) -> tuple[Features, IntArray, Array]:
         """Return rows of positive weight, numbers of their classes and weights; set `classes_`."""
         rows, targets = validate_data(

@@ -348,13 +348,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             return self._update_posterior(new_rows if has_sums else rows, self._sums if has_sums else None)
 
     def _read(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        exposure: ArrayLike | None,
-        *,
-        reset: bool = True,
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, exposure: ArrayLike | None, *, reset: bool = True
     ) -> tuple[Any, ...]:
         """Return rows of positive weight, targets, weights, and offsets of f if there are any."""
         rows, targets = validate_data(

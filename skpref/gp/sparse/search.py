@@ -189,12 +189,7 @@ class SparseSearch:
     priors: PriorsOfKernel = no_priors  # of the kernel's theta: their log density is added to every objective
 
     def ascend(
-        self,
-        objective: Objective,
-        *,
-        move_points: bool = False,
-        max_iter: int | None = None,
-        tol: float | None = None,
+        self, objective: Objective, *, move_points: bool = False, max_iter: int | None = None, tol: float | None = None
     ) -> None:
         """Search from here; `max_iter` is a planned length, at which to end is no failure."""
         packed, config = self._packed(objective, move_points=move_points), self.config
