@@ -455,7 +455,7 @@ class Vocabulary(Frozen):
     def _lookup(self, ids: IdColumn) -> IntArray:
         """Return the row of every id, -1 where it is not in the vocabulary."""
         if object in (ids.dtype, self.ids.dtype) or not self.size:
-            step = POLICY.objects_at_once
+            step = POLICY.rows_at_once
             values = chain.from_iterable(ids[k : k + step].tolist() for k in range(0, ids.size, step))
             return np.fromiter(map(self._row_of.get, values, repeat(-1)), dtype=np.int64, count=ids.size)
         if self._table is None:

@@ -101,9 +101,7 @@ def _common_order(orders: Sequence[AnyArray]) -> AnyArray:
             differ = "whose order differs between parts of the data"
             if not set(order.tolist()) <= set(longest.tolist()):
                 differ = "and no part of the data has all of them"
-            few = " and ".join(
-                ", ".join(map(shorten, some.tolist()[: POLICY.shown_levels])) for some in (longest, order)
-            )
+            few = " and ".join(", ".join(map(shorten, some.tolist()[: POLICY.shown])) for some in (longest, order))
             raise DataError(f"y holds ordered categories, {differ}: {few}; state class_order=[...], low to high.")
     return longest
 
@@ -125,8 +123,7 @@ def _check_natural_order(classes: AnyArray, *, categorical: bool) -> None:
     named = any(isinstance(level, str) for level in classes.tolist())
     if not (categorical or named):
         return
-    shown = POLICY.shown_levels
-    few = ", ".join(map(shorten, classes[:shown].tolist())) + (", ..." if classes.size > shown else "")
+    few = ", ".join(map(shorten, classes[: POLICY.shown].tolist())) + (", ..." if classes.size > POLICY.shown else "")
     kind = "an unordered Categorical" if categorical else "strings"
     advice = "state the order of the levels: class_order=[...], low to high, or pass an ordered Categorical"
     if categorical or classes.size > POLICY.most_guessed:

@@ -11,8 +11,7 @@ class Policy:
     batch_rows: int = 1_000_000  # rows of a table of files, of which reading takes 400 MB
     most_stored: int = 5_000_000  # rows that are brought into memory
     most_pairs: int = 20_000_000  # pairs of all choices: a gigabyte
-    hashed_rows: int = 2**20  # rows that are hashed together
-    objects_at_once: int = 1 << 20  # ids that are Python objects at a time
+    rows_at_once: int = 2**20  # rows that are hashed together, and ids that are Python objects at a time
     # Entries of a table in which integers are looked up, or four for every id if these are more.
     small_span: int = 1 << 20
     most_unknown: int = 10_000  # ids that are looked up in other kinds
@@ -36,7 +35,7 @@ class Policy:
 
     # Texts and curves
     shown_columns: int = 20  # names of columns in a message
-    shown_levels: int = 8  # levels that a message shows
+    shown: int = 8  # levels that a message shows
     most_shown: int = 50  # alternatives of a choice: their pairs are 1,225, and a ranking of them has 20,825
     times: int = 100  # times of a curve
     most_bits: int = 10_000  # bits of an integer; Python writes 4,300 digits at most

@@ -26,10 +26,10 @@ _ENTRIES = 2**31  # of one side, since compiled loops number them by 32 bits
 def fingerprint(*columns: AnyArray) -> NDArray[np.uint64]:
     """Return two sums of hashes of rows, shape (2,), which add up over parts of them in any order."""
     total = np.zeros(2, dtype=np.uint64)
-    for start in range(0, columns[0].size, POLICY.hashed_rows):
+    for start in range(0, columns[0].size, POLICY.rows_at_once):
         code = np.zeros(1, dtype=np.uint64)
         for column in columns:
-            part = column[start : start + POLICY.hashed_rows]
+            part = column[start : start + POLICY.rows_at_once]
             code = mixed(
                 (code + _STEP) ^ (part.view(np.uint64) if part.dtype == np.float64 else part.astype(np.uint64))
             )
@@ -258,10 +258,8 @@ def enough_levels(ordered: AnyArray) -> AnyArray:
         got = f"; got 1 class: every rating is {shorten(ordered[0])}" if ordered.size else ""
         raise DataError(f"at least 2 levels of ratings are needed{got}. List all levels in levels, low to high")
     if ordered.size > POLICY.most_levels:
-        most = POLICY.most_levels
-        raise DataError(
-            f"y has {ordered.size} distinct values, more than the {most} levels of ratings allowed; round them"
-        )
+        most = f"more than the {POLICY.most_levels} levels of ratings allowed"
+        raise DataError(f"y has {ordered.size} distinct values, {most}; round them")
     return ordered
 
 

@@ -281,7 +281,7 @@ def _descend(
     first = size = _dots(r, z)
     direction, source = z.copy(), r.copy()
     for _ in range(POLICY.most_steps):
-        if np.all(size <= np.maximum(least, POLICY.followed * energy)):
+        if np.all(size <= np.maximum(least, POLICY.solved * energy)):
             break
         prior = source - D * direction  # K^-1 direction, without K^-1
         image = prior + transposed @ (weight * (H @ direction))

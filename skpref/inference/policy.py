@@ -46,7 +46,7 @@ class Policy:
     # means of 55,000 rows were up to .02 off.
     still: float = 1e-3
     same_message: float = 1e-3  # change of messages, of the largest one, after which no further round is needed
-    solved: float = 1e-3  # relative residuals of the conjugate gradients
+    solved: float = 1e-3  # relative residuals of the conjugate gradients, for means and for features' coefficients
     solved_later: float = 1e-4  # residuals once the sites move less
     most_steps: int = 300  # steps of the conjugate gradients
     least_share: float = 0.05  # least share of the way that sites go
@@ -54,7 +54,6 @@ class Policy:
     turns: int = 3  # falls after a rise from which any further one shortens it
     fall: float = 1e-3  # relative fall of the bound after which the sites go half the way
     chain_halvings: int = 8  # such halvings
-    followed: float = 1e-3  # relative error of the precision of features' coefficients
     same_sites: float = 0.02  # change of sites, of the largest one, after which that precision stays
     log_reach: float = 7.0  # distance of each log from the mean of its prior
     filter_points: int = 24  # nodes of the quadrature over an item's utility

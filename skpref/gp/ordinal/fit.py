@@ -210,9 +210,8 @@ def _sampled_families(
     sizes = POLICY.few_rows, POLICY.more_rows if exact else POLICY.sparse_rows
     few, more = (_sample(data, size, rng) for size in sizes)
     others = (OrdinalLogit, OrdinalRobust) if config.likelihood == "auto" and exact else ()
-    tol = POLICY.sample_tol
     few_rows, more_rows = (
-        SearchRows(replace(_exact_evidence(rows, config), tol=tol), rows.X, rows.y) for rows in (few, more)
+        SearchRows(replace(_exact_evidence(rows, config), tol=POLICY.rough_tol), rows.X, rows.y) for rows in (few, more)
     )
     with limit_blas_threads(more.n):
         families = weigh_families(few_rows, more_rows if more.n > few.n else None, likelihood, others)
@@ -224,12 +223,12 @@ def _refined(data: OrdinalData, family: FamilyFit, config: OrdinalConfig) -> Fam
 
     At a fixed point this maximises the evidence, whose gradient is that of the predictions ([RW06] section 5.5.2).
     """
-    evidence = replace(_exact_evidence(data, config), tol=POLICY.refinement_tol)
+    evidence = replace(_exact_evidence(data, config), tol=POLICY.rough_tol)
     likelihood, trace = family.likelihood, list(family.trace)
     for _ in range(POLICY.refinements):
         _, q = evidence.infer(family.kernel, likelihood)
         space = with_absent_levels(HyperparameterSpace(None, likelihood), data.y)
-        _, likelihood, optimum = search(LogPosterior(_left_out(data, *cavities(q)), space), tol=POLICY.refinement_tol)
+        _, likelihood, optimum = search(LogPosterior(_left_out(data, *cavities(q)), space), tol=POLICY.rough_tol)
         trace.append(optimum.value)
     return family._replace(likelihood=likelihood, trace=trace, last=evidence.last)
 

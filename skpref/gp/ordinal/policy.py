@@ -38,8 +38,8 @@ class Policy:
     maximise_tol: float = 2e-2
     # Exact inference in a search: the evidence is stationary in the sites, its error about n 1e-6.
     search_tol: float = 1e-3
-    sample_tol: float = 1e-2  # inference on some of the rows; the evidence is then off by hundredths of a nat
-    refinement_tol: float = 1e-2  # inference and search in the refinements
+    # Inference on some of the rows, and in the refinements: the evidence is then off by hundredths of a nat.
+    rough_tol: float = 1e-2
     bound_tol: float = 1e-4  # sparse inference within a search, as `Schedule.tol`
     mode_tol: float = 1e-5  # error of Laplace's mode, in posterior standard deviations
     final_tol: float = 1e-6  # tolerance of the last exact inference

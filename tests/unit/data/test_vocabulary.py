@@ -220,7 +220,7 @@ def test_a_million_integer_ids_take_a_fraction_of_a_second(factor):
 
 
 def test_ids_far_apart_are_looked_up_in_blocks(monkeypatch):
-    set_policy(monkeypatch, "data", objects_at_once=3)
+    set_policy(monkeypatch, "data", rows_at_once=3)
     for ids in ([10**15, 5, -(10**15)], ["b", "a", "c"]):
         asked = [ids[k % 3] for k in range(8)]
         assert Vocabulary(ids).encode(asked).tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
