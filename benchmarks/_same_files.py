@@ -1,13 +1,14 @@
 """Cases of `same_predictions.py`: fits to Parquet and CSV files, and to collections of Dask in threads of this process.
 
 Rows are few, so each estimator is also fitted with small limits: several shards, and samples in the place of all rows.
-These limits are private. `SMALL` names them: a case fails with AttributeError where one has moved.
+These limits stand in the policies of packages. `SMALL` names them: a case fails where one has moved.
 """
 
 # ruff: noqa: ANN401 - options of estimators, estimators and their answers are of any type
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -21,7 +22,6 @@ import pandas as pd
 from _same_numbers import Case, Numbers, features, learnt, through_file, variants
 
 import skpref
-from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -161,22 +161,18 @@ KINDS = {
     "VariationalFMOrdinal": Kind(sales, of_machine, FM),
 }
 SMALL = {
-    "skpref.data.stored._BATCH_ROWS": 90,  # of a shard of files
-    "skpref.gp.crowd.fit_hierarchy.MAX_CHOICE": 100,  # comparisons that choose the prior of tastes
-    "skpref.gp.crowd.base.MAX_CHOICE": 100,
-    "skpref.gp.crowd.fit_hierarchy._HELD_OUT": 10,
-    "skpref.gp.pairwise.sharded.HYPER_PAIRS": 100,  # comparisons that choose length-scales
-    "skpref.gp.pairwise.scored_groups._ALL_ROWS": 40,  # rows that are fitted in memory
-    "skpref.gp.pairwise.scored_groups.HYPER_PAIRS": 100,
-    "skpref.gp.sparse.sums.SAMPLE_ROWS": 150,
-    "skpref.gp.sparse.class_sums.SAMPLE_ROWS": 150,
-    "skpref.gp.sparse.classifier._SEARCH_ROWS": 150,
-    "skpref.factorization.max_margin.sharded._SHARD_RATINGS": 150,
-    "skpref.factorization.max_margin.calibration.POLICY": replace(
-        POLICY, forgetting_sweeps=1, calibration_sweeps=2, least_calibration=80
-    ),
-    "skpref.factorization.machine.sharded._OWN_BYTES": 0,
-    "skpref.factorization.machine.sharded._LEAST_ROWS": 40,
+    "data": {"batch_rows": 90},  # of a shard of files
+    "factorization": {
+        "forgetting_sweeps": 1,
+        "calibration_sweeps": 2,
+        "least_calibration": 80,
+        "shard_ratings": 150,
+        "own_bytes": 0,
+        "least_shard_rows": 40,
+    },
+    "gp.crowd": {"most_choice": 100, "held_out": 10},  # comparisons that choose the prior of tastes
+    "gp.pairwise": {"hyper_pairs": 100, "all_rows": 40},  # that choose length-scales, and that are fitted in memory
+    "gp.sparse": {"sample_rows": 150},
 }
 
 
@@ -221,8 +217,9 @@ def lazy(rows: pd.DataFrame) -> Any:
 def limits(small: bool) -> Iterator[ExitStack]:
     """A stack of contexts in which limits are small."""
     with ExitStack() as stack:
-        for name, value in SMALL.items() if small else ():
-            stack.enter_context(mock.patch(name, value))
+        for package, fields in SMALL.items() if small else ():
+            policy = importlib.import_module(f"skpref.{package}.policy").POLICY
+            stack.enter_context(mock.patch.dict(vars(policy), vars(replace(policy, **fields))))
         yield stack
 
 

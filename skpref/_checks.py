@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import Features, IntArray
 
-_LARGEST_COUNT = 1 << 40
+LARGEST_COUNT = 1 << 40
 # Attributes of scikit-learn's transformers whose last axis is that of the features.
 _PER_FEATURE = {
     *("mean_", "var_", "scale_", "min_", "data_min_", "data_max_", "data_range_", "max_abs_", "center_"),
@@ -95,7 +95,7 @@ def check_types(record: object, **types: type | UnionType) -> None:
 
 def is_count(value: object, least: int = 0) -> bool:
     """Say whether a value is a whole number of a size that something can be counted to."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) < _LARGEST_COUNT
+    return isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) < LARGEST_COUNT
 
 
 def are_names(names: object, size: int) -> bool:

@@ -17,7 +17,6 @@ _IN_A_LINE = re.compile(f"[{_CONTROLS}\t\n\r]")
 
 _SECRET = re.compile(r"//[^/@\s]+@")  # user and password in an address
 _SIDE_NAMES = ("home", "away"), ("left", "right"), ("white", "black"), ("a", "b"), ("x", "y"), ("1", "2"), ("h", "a")
-_MOST_NAMES = 5000  # names among which the nearest is searched, for a second
 _COMMA_NUMBER = re.compile(  # number with a comma before its decimals, perhaps with points between thousands
     r"\s*[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)?(,[0-9]*)?([eE][+-]?[0-9]+)?\s*"
 )
@@ -59,7 +58,7 @@ def nearest(name: Any, names: Sequence[Any], alike: float = 0.6) -> str:
     """Return "; did you mean 'x'?" for the nearest of some names, or nothing."""
     known: dict[str, Any] = {}
     opposite = other_side(names, name)  # which is hardly meant
-    for other in names[:_MOST_NAMES]:
+    for other in names[:5000]:  # for a second
         if other != opposite:
             known.setdefault(plain(str(other)), other)
     near = difflib.get_close_matches(plain(str(name)), list(known), n=1, cutoff=alike)

@@ -34,6 +34,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from skpref import kernels, likelihoods
 from skpref._archive import check_schema, open_zip, read_file, read_schema, renumbered, require, write_archive
 from skpref._checks import check_columns
+from skpref._math.limits import LARGEST_SQUARED
 from skpref._version import __version__
 from skpref.data import Table, Vocabulary
 from skpref.exceptions import DataError, ModelFormatError
@@ -50,7 +51,6 @@ __all__ = ["FORMAT_VERSION", "load", "save"]
 
 FORMAT_VERSION = 2
 _MAX_INTEGER = 1 << 32  # integers of a parameter are smaller: seeds are the largest
-_LARGE = 1e150  # numbers of a record are smaller, so that their squares are finite
 # Attributes of a fitted estimator: scikit-learn's trailing underscore, or a single leading one.
 _ATTRIBUTE = re.compile(r"(?:[a-z]|[KX]_)[a-z0-9_]*_|_[a-z][a-z0-9_]*X?")
 _UNFITTED = {"_sklearn_output_config"}  # attributes that scikit-learn sets before a fit
@@ -433,7 +433,7 @@ def _check(value: Any, memo: dict[int, Any], where: str = "") -> None:
         names = _parts_of(name)
         parts = vars(value) if names is None else {part: getattr(value, part) for part in names}
         for part, number in parts.items() if name in _RECORDS else ():
-            is_large = isinstance(number, float) and _LARGE <= abs(number) < np.inf
+            is_large = isinstance(number, float) and LARGEST_SQUARED <= abs(number) < np.inf
             require(not is_large, where or name, f"{part} is too large a number")
         _check_all(parts, memo, where)
     _check_itself(value, name, where)

@@ -355,12 +355,7 @@ class Checkpoint(Settings):
 
 
 # ----------------------------------------------------------------------------------------- what estimators make of them
-INDUCING_CONSTRAINTS: list[Any] = [
-    Interval(Integral, 1, None, closed="left"),
-    Inducing,
-    "array-like",
-    "sparse matrix",
-]
+INDUCING_CONSTRAINTS: list[Any] = [Interval(Integral, 1, None, closed="left"), Inducing, "array-like", "sparse matrix"]
 CHECKPOINT_CONSTRAINTS: dict[str, list[Any]] = {"checkpoint": [str, os.PathLike, Checkpoint, None]}
 
 

@@ -12,7 +12,6 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import hypothesis
@@ -20,10 +19,11 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from skpref.factorization.max_margin import calibration
-from skpref.gp.crowd import fit_hierarchy, shape
+from skpref.factorization.policy import POLICY as FACTORIZATION
+from skpref.gp.crowd.policy import POLICY as CROWD
 from tests import compile_once, global_state, slow_tests
 from tests.examples import FULL
+from tests.policies import set_policy
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -107,37 +107,37 @@ def _restored_global_state():
 
 # What the covariance of a crowd is chosen from, and fewer that are chosen from in one fold, or, of choices, by one fit;
 # chains of ratings held out, ten of fifteen sweeps, and two of three.
-_few = replace(calibration.POLICY, forgetting_sweeps=1, calibration_sweeps=2, least_calibration=80)
-CHOICES = (
-    (fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES, fit_hierarchy._CANDIDATES[:2]),
-    (fit_hierarchy, "_HELD_OUT", fit_hierarchy._HELD_OUT, 1),
-    (fit_hierarchy, "_SAME", fit_hierarchy._SAME, np.inf),
-    (shape, "_SHARES", shape._SHARES, shape._SHARES[:1]),
-    (shape, "_FACTORS", shape._FACTORS, (1.0,)),
-    (calibration, "POLICY", calibration.POLICY, _few),
-)
+_crowd = {"candidates": CROWD.candidates[:2], "own_shares": CROWD.own_shares[:1], "length_factors": (1.0,)}
+FEW = {
+    "factorization": {"forgetting_sweeps": 1, "calibration_sweeps": 2, "least_calibration": 80},
+    "gp.crowd": {"held_out": 1, "same": np.inf, **_crowd},
+}
+USUAL = {
+    package: {name: getattr(policy, name) for name in FEW[package]}
+    for package, policy in (("factorization", FACTORIZATION), ("gp.crowd", CROWD))
+}
 
 
 @contextmanager
-def choosing(column):
-    """Choose covariances of crowds, and calibrate chains, by what stands in a column of `CHOICES`."""
+def choosing(policies):
+    """Choose covariances of crowds, and calibrate chains, by `FEW` or `USUAL`."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, name, *given in CHOICES:
-            patch.setattr(module, name, given[column])
+        for package, fields in policies.items():
+            set_policy(patch, package, **fields)
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _few_candidates():
     """Shorten fits of `CrowdGPPL` and `GibbsM3F`: choice and calibration matter in a few modules only."""
-    with choosing(1):
+    with choosing(FEW):
         yield
 
 
 @pytest.fixture(scope="module")
 def all_candidates():
     """Choose and calibrate as for users, in a module whose numbers depend on it."""
-    with choosing(0):
+    with choosing(USUAL):
         yield
 
 

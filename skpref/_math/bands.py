@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.special import erfcx, ndtr
 
-from skpref._math.special import log_ndtr_derivatives
+from skpref._math.special import LOG_TWO_PI, SQRT_HALF, log_ndtr_derivatives
 
 if TYPE_CHECKING:
     from skpref._typing import Array
 
 __all__ = ["FALLS", "FAR", "NARROW", "RULES", "Band", "band", "mirrored", "tail_band"]
 
-_SQRT_HALF: Final = float(np.sqrt(0.5))
-_LOG_SQRT_TWO_PI: Final = 0.5 * float(np.log(2.0 * np.pi))
 # Narrow or far bands are integrated by Gauss-Legendre as long as the density falls by less than exp(40) across them;
 # beyond, the far end counts for nothing. Elsewhere the formulas in A and B lose at most 3 digits.
 NARROW: Final = 0.25
@@ -93,10 +91,7 @@ def band(middle: Array, width: Array | float) -> Band:
     back = middle < 0.0
     out[3] = np.where(back, -out[3], out[3])
     for first, second in ((1, 2), (5, 6)):
-        out[first], out[second] = (
-            np.where(back, out[second], out[first]),
-            np.where(back, out[first], out[second]),
-        )
+        out[first], out[second] = (np.where(back, out[second], out[first]), np.where(back, out[first], out[second]))
     return Band(*out)
 
 
@@ -109,7 +104,7 @@ def _integrated(centre: Array, half: Array, x: Array, weight: Array) -> tuple[Ar
     mass /= total[:, None]
     to_lower = (mass * distance).sum(axis=1)
     variance = (mass * (distance - to_lower[:, None]) ** 2).sum(axis=1)
-    value = half * centre - 0.5 * centre * centre - _LOG_SQRT_TWO_PI + np.log(half) + np.log(total)
+    value = half * centre - 0.5 * centre * centre - 0.5 * LOG_TWO_PI + np.log(half) + np.log(total)
     at_lower = np.exp(-0.5 * half * half) / (half * total)
     at_upper = at_lower * np.exp(-2.0 * half * centre)
     mean = centre - half + to_lower
@@ -121,7 +116,7 @@ def _inside(centre: Array, half: Array) -> tuple[Array, ...]:
     lower, upper = centre - half, centre + half
     outside = ndtr(-upper) + ndtr(lower)
     p = 1.0 - outside
-    at_upper, at_lower = (np.exp(-0.5 * end * end - _LOG_SQRT_TWO_PI) / p for end in (upper, lower))
+    at_upper, at_lower = (np.exp(-0.5 * end * end - 0.5 * LOG_TWO_PI) / p for end in (upper, lower))
     mean = at_lower - at_upper
     bend = lower * at_lower - upper * at_upper - mean * mean
     return np.log1p(-outside), at_upper, at_lower, mean, bend, upper - mean, mean - lower, 1.0 + bend
@@ -132,7 +127,7 @@ def _tail(centre: Array, half: Array) -> tuple[Array, ...]:
     lower, upper = centre - half, centre + half
     whole = mirrored(tail_band(-lower))
     fall = np.exp(-2.0 * half * centre)
-    ratio = erfcx(_SQRT_HALF * upper) / erfcx(_SQRT_HALF * lower) * fall
+    ratio = erfcx(SQRT_HALF * upper) / erfcx(SQRT_HALF * lower) * fall
     at_lower = whole.at_lower / (1.0 - ratio)
     at_upper = at_lower * fall
     # B - w, from phi(w)/Phi(-w) - w.

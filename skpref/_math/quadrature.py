@@ -26,14 +26,7 @@ from skpref._typing import Array, IntArray
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "chunks",
-    "expectation",
-    "gauss_hermite",
-    "normal_trapezoid",
-    "rule_index",
-    "rules",
-]
+__all__ = ["chunks", "expectation", "gauss_hermite", "normal_trapezoid", "rule_index", "rules"]
 
 Rule: TypeAlias = tuple[Array, Array]
 

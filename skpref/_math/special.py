@@ -19,15 +19,10 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array
 
-__all__ = [
-    "log_expit_derivatives",
-    "log_ndtr",
-    "log_ndtr_derivatives",
-]
-
-_SQRT_HALF: Final = float(np.sqrt(0.5))
+SQRT_HALF: Final = float(np.sqrt(0.5))
 _SQRT_TWO_OVER_PI: Final = float(np.sqrt(2.0 / np.pi))
-_INVERSE_SQRT_TWO_PI: Final = float(1.0 / np.sqrt(2.0 * np.pi))
+LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
+INVERSE_SQRT_TWO_PI: Final = float(1.0 / np.sqrt(2.0 * np.pi))
 # Below this z the sum phi/Phi + z cancels (it tends to 1/|z|); the continued
 # fraction is used instead. At -12 the sum still has 13 digits and 12 levels
 # of the fraction have 16.
@@ -47,18 +42,14 @@ def log_ndtr_derivatives(z: ArrayLike) -> tuple[Array, Array, Array]:
     """
     z = np.asarray(z, dtype=np.float64)
     left = z < 0.0
-    scaled = erfcx(_SQRT_HALF * np.abs(z))
+    scaled = erfcx(SQRT_HALF * np.abs(z))
     half_square = 0.5 * z * z
     gauss = np.exp(-half_square)
     tail = 0.5 * scaled * gauss
     # One log1p serves both halves: log(erfcx/2) - z^2/2 and log(1 - Phi(-z)).
     value = np.log1p(np.where(left, 0.5 * scaled - 1.0, -tail))
     value = np.where(left, value - half_square, value)
-    first = np.where(
-        left,
-        _SQRT_TWO_OVER_PI / scaled,
-        _INVERSE_SQRT_TWO_PI * gauss / (1.0 - tail),
-    )
+    first = np.where(left, _SQRT_TWO_OVER_PI / scaled, INVERSE_SQRT_TWO_PI * gauss / (1.0 - tail))
     return value, first, -first * _ratio_plus(z, first)
 
 

@@ -30,9 +30,7 @@ _EXCEL = re.compile(r'"?sep=(::|.)"?[\s,;]*')  # a first line that names the sep
 _COMMENT = re.compile(r"#(?!\s*[,;\t|])")  # but # alone is the name of a column of numbers
 _UNNAMED = "unnamed"  # a first column without a name, as pandas writes its index
 _NO_NAMES = "if the file has no line of names, add one, or name the columns of the data by --columns A,B,..."
-_MOST_SEEN = 1000  # rows in which words are told from numbers
 _LONGEST_CELL = 60
-_MOST_CHARACTERS = 2**27  # of a cell that is read: tables of answers hold whole conversations
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]")  # how a cell begins that a spreadsheet would run
 _IMPORT_ID = '{"ImportId"'  # how the second line below the names begins in an export of Qualtrics
 
@@ -172,7 +170,7 @@ def _is_comment(line: str, form: Text) -> bool:
 
 def _rows(path: Path, lines: Iterable[str], separator: str, n_before: int) -> Iterator[_Row]:
     """Yield rows that are not blank, and the line on which each ends."""
-    csv.field_size_limit(_MOST_CHARACTERS)
+    csv.field_size_limit(2**27)  # tables of answers hold whole conversations
     quoting: Any = csv.QUOTE_MINIMAL
     if separator == "::":  # csv knows one character only; such files have no quotes
         lines, separator, quoting = (line.replace("::", "\x1f") for line in lines), "\x1f", csv.QUOTE_NONE
@@ -256,7 +254,8 @@ def _why_data(names: list[str], columns: Sequence[Sequence[str]]) -> str:
     """Return why a first line seems to be a row: it has numbers only, or text that its column has again; or nothing."""
     numeric = [is_number(name) for name in names]
     for is_numeric, cells in zip(numeric, columns, strict=True):
-        below = [is_number(cell) for cell in cells[:_MOST_SEEN] if not lacks_number(cell)]
+        # Rows in which words are told from numbers.
+        below = [is_number(cell) for cell in cells[:1000] if not lacks_number(cell)]
         if below and (not any(below) if is_numeric else all(below)):
             return ""  # a word above numbers, or a number above words, is a name
     if all(numeric):

@@ -30,7 +30,6 @@ MODELS = {  # with a few words for --help
     "svgp-classifier": "features with one of two classes: a sparse Gaussian process",
 }
 _SCALES = "utility", "elo"
-_MOST = 2**32 - 1  # the largest seed
 _SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "space": " "}
 STRATEGIES = "random", "mean", "variance", "information", "determinant"
 TRAVELLERS = "travellers"
@@ -138,7 +137,7 @@ _flag = partial(_option, default=False, action="store_true")
 
 
 def _whole(text: str, low: int, place: Place = _ALONE, default: int | None = None) -> Any:
-    return _option(text, place, default, type=_number(low, _MOST, whole=True), metavar="N")
+    return _option(text, place, default, type=_number(low, 2**32 - 1, whole=True), metavar="N")  # the largest seed
 
 
 def _choice(text: str, place: Place, *choices: str) -> Any:

@@ -19,11 +19,9 @@ from skpref.gp.pairwise import GPPLClassifier
 from skpref.metrics import Calibration
 from skpref.plots import AnnotatorDisplay, PairCalibrationDisplay, RankingDisplay, SkillCurvesDisplay, offscreen_axes
 
-_SHOWN = 20  # items in the plot
 _ENDS = 5  # annotators at either end
 _TIES = "  A tie counts as half a win here and in the log-loss; the accuracy leaves ties out."
 _NO_TIES = "Ties: P(tie) is predicted only by likelihoods with ties: skpref fit with --set likelihood=logit-ties"
-_SAME = 1e-3  # distance from the consensus below which a user has no utilities of the user's own
 _EFFECTS = {
     "covariate": "{name}",
     "effect ± std": "{effect:+.4g} ± {std:.2g}",
@@ -38,7 +36,6 @@ _ANNOTATORS = {
     "90 % interval": "{accuracy_low:.3f} - {accuracy_high:.3f}",
     "distance": "{distance:.3f}",
 }
-_MATTERS = 0.01  # standard deviation, in units of the noise, below which a factor changes no answer
 
 
 def ties_text(answers: float | None) -> str:
@@ -77,7 +74,7 @@ def factors_text(model: CrowdGPPL) -> str:
     """Return how much tastes differ from the consensus."""
     users, items = (np.mean(factors**2, axis=0) for factors in (model.user_factors_, model.item_factors_))
     strength = -np.sort(-np.sqrt(users * items))
-    what = [f"{one:.3f}" for one in strength if one > _MATTERS]
+    what = [f"{one:.3f}" for one in strength if one > 0.01]  # less changes no answer, in units of the noise
     lines = ["Standard deviations of utilities (answer noise = 1)"]
     lines.append(f"  consensus, over items: {np.std(model.utility(model.item_ids_)):.3f}")
     used = f"{len(what)} of {strength.size} in use: {', '.join(what)}" if what else f"none of {strength.size} in use"
@@ -87,7 +84,8 @@ def factors_text(model: CrowdGPPL) -> str:
 def annotators_text(annotators: dict[str, Any]) -> str:
     """Return the users nearest to the consensus and farthest from it."""
     n, columns = len(annotators["user"]), {**annotators, "n_labels": np.round(annotators["n_labels"], 1)}
-    if "reliability" not in annotators and np.max(annotators["distance"], initial=0.0) < _SAME:
+    # Users who are so near to the consensus have no utilities of their own.
+    if "reliability" not in annotators and np.max(annotators["distance"], initial=0.0) < 1e-3:
         return f"Annotators ({n}): no personal differences were learnt, so they are not compared"
     if n <= 2 * _ENDS:
         return titled_table(f"Annotators ({n})", _ANNOTATORS, columns)
@@ -103,7 +101,7 @@ def plots(
     """Return what draws the ranking, the curves over time, the calibration and the annotators, by the file's name."""
     drawings: dict[str, tuple[float, Callable[[Any], Any]]] = {}
     if ranking is not None:
-        n = min(_SHOWN, len(ranking))
+        n = min(20, len(ranking))  # items in the plot
         drawings["ranking.png"] = 1.2 + 0.28 * n, lambda ax: RankingDisplay.from_ranking(ranking, n_items=n, ax=ax)
     if model.time is not None:
         drawings["curves.png"] = 4.5, lambda ax: SkillCurvesDisplay.from_estimator(model, ax=ax)

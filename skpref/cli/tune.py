@@ -37,7 +37,6 @@ from skpref.search.sampler import SurrogateSampler
 from skpref.tracking.callback import TrackedRun, track
 
 _BATTLES, _STYLE = 5_000, ("words_a-words_b",)  # of the demo
-_FEW_POINTS = (("inducing", 150),)  # of 840 ways to travel
 _EXTRAS = ("optuna", "matplotlib", "mlflow")
 # Parameters of estimators that have an option of their own.
 _OPTIONS = {name: flag_of(name) for name in ("items", "users", "levels", "time")}
@@ -69,7 +68,7 @@ def tune(options: Tune) -> int:
 def demo(options: Demo) -> int:
     """Learn from data that come with the package; battles are written to a file first, as users have them."""
     if options.dataset == "travellers":
-        return tune(replace(options, settings=(*_FEW_POINTS, *(options.settings or ()))))
+        return tune(replace(options, settings=(("inducing", 150), *(options.settings or ()))))  # of 840 ways to travel
     _check_extras(mlflow=options.mlflow)
     check_folder(options.out)
     file = options.out / "battles.csv"

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from skpref.inference.shards import Shards, put_together, realigned, taken_apart
 
-_SMALL = 50_000  # bytes that are sent eight times sooner than they are fetched once
 _AT_ONCE = 16  # results that are on their way to the client at a time
 _NO_WARNING = {"distributed.admin.large-graph-warning-threshold": "100 GB"}  # states and vocabularies must travel
 
@@ -54,7 +53,8 @@ class OnDask(Shards):
     def share(self, value: Any) -> Any:
         """Return a future of a large value, which reaches each worker once; a small one travels with each task."""
         parcel = Parcel(realigned(value))  # a copy: its owner may write into it before a lost result is computed again
-        return parcel if sys.getsizeof(parcel) <= _SMALL else self._map(_same, [parcel])[0]
+        # Bytes that are sent eight times sooner than they are fetched once.
+        return parcel if sys.getsizeof(parcel) <= 50_000 else self._map(_same, [parcel])[0]
 
     def keep(
         self, function: Callable[..., tuple[Any, Any]], *columns: Sequence[Any], shared: Sequence[Any] = ()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skpref._math.limits import LARGEST
 from skpref._text import is_number, number
 from skpref._typing import AnyArray, Array, BoolArray
 from skpref._validation import is_missing
@@ -18,6 +19,7 @@ from skpref._warn import warn
 from skpref.data.columns import NO_ROWS, TRUTH, Columns, MissingCellError, as_text
 from skpref.data.ids import shorten
 from skpref.data.levels import stated_order
+from skpref.data.policy import POLICY
 from skpref.data.roles import Roles
 from skpref.data.stored import whole_table
 from skpref.data.tables import Table
@@ -38,8 +40,6 @@ _PRICE = re.compile(r"[$€£¥]?\s*[+-]?\d+([.,]\d+)*\s*([$€£¥%]|EUR|USD|GB
 # Names of columns that are made here: rows of a wide table, and its option none.
 TASK, OPTION = "row of the wide table", "option none of the wide table"
 _AVAILABLE = re.compile(r"(.*[_. ])?av(ail(able|ability)?)?([_. ].*|\d*)", re.IGNORECASE)
-_EACH = 10  # alternatives of each number from which 1, 2, 3 are hardly chance, and may be codes of levels
-_LARGEST = 1e100  # size of a number of a product, whose products with utilities are finite
 
 
 class TaskRows(NamedTuple):
@@ -326,7 +326,7 @@ def _encoded(columns: Columns, name: Any, is_none: BoolArray) -> tuple[Array, li
         values = np.zeros(len(cells))
         values[given] = columns.numbers_at(name, given, "an attribute") + 0.0  # no -0
         codes = set(values.tolist()) - {0.0}
-        if 3 <= len(codes) <= len(given) / _EACH and codes == set(range(1, len(codes) + 1)):
+        if 3 <= len(codes) <= len(given) / POLICY.many_rows and codes == set(range(1, len(codes) + 1)):
             what = f"column {name!r} has the numbers {values[given].min():g} to {len(codes)}, and is read as a number"
             warn(f"{what}. If they are codes of levels, make it categories, or write words such as 'level 1'.")
         numbered = {value: f"{name}={value!r}".removesuffix(".0") for value in set(values.tolist())}
@@ -372,8 +372,8 @@ def _features_of(names: Sequence[str], attribute: Any, value: Any, where: str) -
     if is_missing(value):
         return {}
     if attribute in names:
-        if not abs(number(value)) <= _LARGEST or (attribute == NONE and number(value) not in {0.0, 1.0}):
-            wanted = "0 or 1" if attribute == NONE else f"a number of at most {_LARGEST:g}"
+        if not abs(number(value)) <= LARGEST or (attribute == NONE and number(value) not in {0.0, 1.0}):
+            wanted = "0 or 1" if attribute == NONE else f"a number of at most {LARGEST:g}"
             raise DataError(f"{where}: {attribute!r} must be {wanted}; got {shorten(value)}")
         return {attribute: number(value)}
     chosen = f"{attribute}={as_text(value)}"

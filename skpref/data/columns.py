@@ -16,12 +16,12 @@ from skpref._text import is_number, lacks_number, nearest, number, plain, with_p
 from skpref._typing import Array
 from skpref._validation import column_names, is_missing, refuse_collection, refuse_repeated_columns
 from skpref.data.ids import LEAVE_OUT, IdColumn, as_ids, objects, shorten
+from skpref.data.policy import POLICY
 from skpref.exceptions import DataError
 
 Column = Any  # name of a column (str, or the position in an array)
 Result = TypeVar("Result")
 
-_SHOWN = 20  # names of columns
 _TABLE = "be a data frame, a dict of columns, or an array with one row for each comparison"
 NO_ROWS = "Found array with 0 sample(s) while a minimum of 1 is required for {}: it has no {}"
 DROP = "leave such rows out by missing='drop'"
@@ -357,7 +357,7 @@ def listed(names: Any) -> str:
     """Return names of columns as text."""
     if not isinstance(names, tuple | list):
         return str(names)
-    return ", ".join(map(str, names[:_SHOWN])) + ", ..." * (len(names) > _SHOWN)
+    return ", ".join(map(str, names[: POLICY.shown_columns])) + ", ..." * (len(names) > POLICY.shown_columns)
 
 
 def _in_brackets(meaning: str) -> str:

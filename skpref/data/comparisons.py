@@ -22,7 +22,6 @@ from skpref.data.labels import are_shares, are_with_ties, read_labels
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
-MOST_SHOWN = 50  # alternatives of a choice: their pairs are 1,225, and a ranking of them has 20,825
 OnSelf = Literal["raise", "drop"]
 _COLUMNS = "left", "right", "y", "weight", "user", "covariates", "group", "time", "stage", "context"
 

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from skpref._checks import require
 from skpref._typing import IntArray
 from skpref._validation import as_series, is_missing, refuse_collection
+from skpref.data.policy import POLICY
 from skpref.exceptions import DataError, UnknownIdError
 
 IdColumn = NDArray[Any]
@@ -42,16 +43,8 @@ class _EncodedIds(NDArray[Any] if TYPE_CHECKING else np.ndarray):  # type: ignor
 
 
 LEAVE_OUT = "leave such rows out of X and y, such as by X[keep] and y[keep] with a mask of the complete rows"
-MAX_ID_CHARACTERS = 80
-_INT64_MAX = 2**63 - 1
-# Integers are looked up in a table while it has at most this many entries, or at most four for every id.
-_SMALL_SPAN = 1 << 20
-_BLOCK = 1 << 20  # ids that are Python objects at a time
-_MAX_UNKNOWN = 10_000  # ids that are looked up in other kinds
+MAX_ID_CHARACTERS = 80  # characters of an id in a message
 _CONVERT = "convert one of them, for example with astype(str) or astype(int)"
-_SHORT = 1000  # rows of a column of a frame below which a list is as fast as pyarrow
-_LONG = 20_000  # strings from which pyarrow, which hashes several times as fast, is worth its import
-_MOST_BITS = 10_000  # of an integer; Python writes 4,300 digits at most
 _WHOLE_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,20})(\.0*)?\s*")
 
 
@@ -61,7 +54,7 @@ def shorten(value: object) -> str:
         value = value.item()
     if isinstance(value, str | bytes) and len(value) > MAX_ID_CHARACTERS:
         return f"{value[:MAX_ID_CHARACTERS]!r}..."
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+    if isinstance(value, int) and value.bit_length() > POLICY.most_bits:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
     if len(text) > MAX_ID_CHARACTERS + 2 and not isinstance(value, str | bytes):
@@ -110,7 +103,7 @@ def encoding_of(ids: IdColumn) -> tuple[IdColumn, NDArray[np.int64] | slice]:
 def _encoded(ids: IdColumn) -> tuple[IdColumn, NDArray[np.int64]]:
     """Return distinct objects in the order of their first rows, and the place of each row's among them."""
     values = ids.tolist()
-    if ids.size >= _LONG and set(map(type, values)) == {str} and find_spec("pyarrow") is not None:
+    if ids.size >= POLICY.long_column and set(map(type, values)) == {str} and find_spec("pyarrow") is not None:
         import pyarrow as pa
 
         with suppress(UnicodeEncodeError):  # half of a surrogate pair
@@ -144,7 +137,7 @@ def _from_series(series: nw.Series[Any], where: _Where, *, encode: bool = True) 
     if dtype.is_numeric() or (zone is None and isinstance(dtype, nw.Boolean | nw.Datetime | nw.Duration)):
         return _from_array(series.to_numpy(), where)
     text = isinstance(dtype, nw.String | nw.Categorical | nw.Enum | nw.Binary)
-    if encode and text and len(series) >= _SHORT and find_spec("pyarrow") is not None:
+    if encode and text and len(series) >= POLICY.short_column and find_spec("pyarrow") is not None:
         with suppress(ValueError, TypeError):  # of a category, whose row the list below names
             values, codes = _arrow_encoding(series.to_arrow())
             distinct = _from_series(values, where, encode=False)
@@ -168,7 +161,7 @@ def _from_array(values: NDArray[Any], where: _Where) -> IdColumn:
     if kind in "bi":
         return np.ascontiguousarray(values, dtype=np.int64)
     if kind == "u":
-        return integers(values.tolist()) if values.max(initial=0) > _INT64_MAX else values.astype(np.int64)
+        return integers(values.tolist()) if values.max(initial=0) > (2**63 - 1) else values.astype(np.int64)
     if kind == "f":
         return _from_floats(values, where)
     if kind == "c":
@@ -191,9 +184,9 @@ def _from_floats(values: NDArray[Any], where: _Where) -> IdColumn:
 def integers(values: list[int]) -> IdColumn:
     """Return integers as int64, or as objects if that does not hold all of them."""
     low, high = min(values, default=0), max(values, default=0)
-    if low >= -(2**63) and high <= _INT64_MAX:
+    if low >= -(2**63) and high <= (2**63 - 1):
         return np.array(values, dtype=np.int64)
-    if (bits := max(-low, high).bit_length()) > _MOST_BITS:
+    if (bits := max(-low, high).bit_length()) > POLICY.most_bits:
         raise DataError(f"an id is an integer of {bits} bits, which Python cannot write: use shorter ids, or strings")
     return objects(values)
 
@@ -462,7 +455,8 @@ class Vocabulary(Frozen):
     def _lookup(self, ids: IdColumn) -> IntArray:
         """Return the row of every id, -1 where it is not in the vocabulary."""
         if object in (ids.dtype, self.ids.dtype) or not self.size:
-            values = chain.from_iterable(ids[k : k + _BLOCK].tolist() for k in range(0, ids.size, _BLOCK))
+            step = POLICY.rows_at_once
+            values = chain.from_iterable(ids[k : k + step].tolist() for k in range(0, ids.size, step))
             return np.fromiter(map(self._row_of.get, values, repeat(-1)), dtype=np.int64, count=ids.size)
         if self._table is None:
             known, row = self._sorted
@@ -497,7 +491,7 @@ class Vocabulary(Frozen):
 
     def _refuse_other_kinds(self, ids: IdColumn, rows: IntArray, name: str, noun: str, kind: str) -> None:
         """Refuse "1" where the vocabulary has 1, and the like: it would count as unseen."""
-        for row in np.flatnonzero(rows < 0)[:_MAX_UNKNOWN].tolist():
+        for row in np.flatnonzero(rows < 0)[: POLICY.most_unknown].tolist():
             value: Any = ids.item(row)
             same = next((other for other in in_other_kinds(value) if other in self._row_of), None)
             if same is not None:
@@ -615,4 +609,4 @@ def _distinct_integers(ids: IdColumn) -> IdColumn:
 
 def _is_dense(ids: IdColumn) -> bool:
     """Return whether a table over the whole span of the ids is small enough."""
-    return bool(ids.size) and int(ids.max()) - int(ids.min()) < max(_SMALL_SPAN, 4 * ids.size)
+    return bool(ids.size) and int(ids.max()) - int(ids.min()) < max(POLICY.small_span, 4 * ids.size)

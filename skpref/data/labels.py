@@ -12,6 +12,7 @@ from skpref._typing import AnyArray, Array
 from skpref._validation import are_missing, as_array, assert_all_finite, refuse_collection
 from skpref._warn import warn
 from skpref.data.ids import shorten
+from skpref.data.policy import POLICY
 from skpref.exceptions import DataError
 
 WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
@@ -19,10 +20,6 @@ WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
 _VERDICTS = {"a>>b": 2.0, "a>b": 1.0, "a=b": 0.0, "a<b": -1.0, "a<<b": -2.0}
 _VERDICTS |= {"b<<a": 2.0, "b<a": 1.0, "b=a": 0.0, "b>a": -1.0, "b>>a": -2.0}
 GRADES = "grades are signed numbers, above 0 where left is better, such as -1, 0, 1, or verdicts such as A>>B, A>B, A=B"
-_MOST_GRADES = 15  # sizes of grades, each of which has a threshold
-_DIGITS = 6  # of decimals, which have errors; those of 32 bits have 7
-_MOST_WHOLE = 2.0**53  # grades below which are whole numbers of 64 bits
-MANY = 10  # rows from which a pattern, such as one sign of all grades, is hardly chance
 _CASES = str.lower, str.upper, str.title
 NUMBERED = "cross_val_predict(method='predict_proba') numbers {what} from 0: loop over the folds instead"
 _LABELS = "labels are numbers in [0, 1] (1 = left preferred, 0.5 = a tie), booleans, or the words left, right and tie"
@@ -44,7 +41,7 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
         if set(labels.tolist()) <= {-1.0, 0.0, 1.0}:
             signs = "; labels -1 and +1 become 0 and 1 by (y + 1) / 2"
         got = f"{labels[row]:g} in comparison {row}, and {count} of {labels.size} labels are outside [0, 1]"
-        if np.isin(labels, range(_MOST_GRADES)).all() and 0.0 in labels:
+        if np.isin(labels, range(POLICY.most_grades)).all() and 0.0 in labels:
             signs = f"; {NUMBERED.format(what='labels')}"
         raise DataError(f"labels must be 0 or 1 (or 0.5 for a tie); got {got}; {_LABELS}, or soft labels{signs}")
     return labels
@@ -102,7 +99,7 @@ def _numbers(values: AnyArray) -> Array:
 
 def is_of_one_side(values: Array) -> bool:
     """Tell whether a covariate is never negative, and not of 0 and 1: it is hardly a difference of two sides."""
-    return values.size >= MANY and float(values.min()) >= 0.0 and not np.isin(values, (0.0, 1.0)).all()
+    return values.size >= POLICY.many_rows and float(values.min()) >= 0.0 and not np.isin(values, (0.0, 1.0)).all()
 
 
 def refuse_one_side(y: Array, weight: Array, covariate: str | None = None) -> None:
@@ -150,11 +147,12 @@ def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]
     if sizes.size < 2:
         got = f"y has the grades {np.unique(signed).tolist()}; grades have two sizes or more, such as -1, 0, 1"
         raise DataError(f"{got}. Two answers have likelihood='probit' or 'logit'")
-    if sizes.size > _MOST_GRADES:
+    if sizes.size > POLICY.most_grades:
         advice = "likelihood='margin' learns from numbers; or group them by np.sign(y) * np.digitize(abs(y), [1, 3, 7])"
-        raise DataError(f"y has grades of {sizes.size} sizes, and {_MOST_GRADES} at most are learnt. {advice}")
+        raise DataError(f"y has grades of {sizes.size} sizes, and {POLICY.most_grades} at most are learnt. {advice}")
     classes = np.unique(np.concatenate([-sizes, sizes]))
-    whole = (classes == np.rint(classes)).all() and classes[-1] < _MOST_WHOLE
+    # Grades below which are whole numbers of 64 bits.
+    whole = (classes == np.rint(classes)).all() and classes[-1] < 2.0**53
     classes = classes.astype(np.int64) if whole else classes + 0.0
     if isinstance(as_array(y, "y").ravel().tolist()[0], str):
         what = f"y has verdicts, which are read as the grades {classes.tolist()}, and so are predictions"
@@ -175,7 +173,7 @@ def read_signed_margins(y: Any, known: AnyArray | None = None) -> tuple[Array, A
 
 def _refuse_one_sign(signed: Array) -> None:
     """Refuse grades or margins that say of one side only that it won."""
-    if signed.size >= MANY and (signed.min() >= 0.0 or signed.max() <= 0.0):
+    if signed.size >= POLICY.many_rows and (signed.min() >= 0.0 or signed.max() <= 0.0):
         got = f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {GRADES}"
         advice = "Subtract the middle of a scale such as 1 to 5; turn every second row (winner, loser, margin) around"
         raise DataError(f"{got}. {advice}. {NUMBERED.format(what='grades')}")
@@ -192,9 +190,9 @@ def signed_grades(y: Any, known: AnyArray | None = None) -> Array:
     for row in np.flatnonzero(~np.isfinite(signed))[:1].tolist():
         raise DataError(f"y: {shorten(cells[row])} in comparison {row} is no grade; {GRADES}")
     decimal = signed != np.rint(signed)
-    signed[decimal] = [float(f"{grade:.{_DIGITS}g}") for grade in signed[decimal].tolist()]
+    signed[decimal] = [float(f"{grade:.{POLICY.grade_digits}g}") for grade in signed[decimal].tolist()]
     largest = np.abs(np.append(signed, 0.0 if known is None else known[-1])).max()
-    return np.where(decimal & (np.abs(signed) < 10.0**-_DIGITS * largest), 0.0, signed)
+    return np.where(decimal & (np.abs(signed) < 10.0**-POLICY.grade_digits * largest), 0.0, signed)
 
 
 def sides_of_grades(y: Any, known: AnyArray) -> Array:

@@ -15,15 +15,13 @@ from skpref._typing import AnyArray, Array, IntArray
 from skpref._validation import are_missing, as_array, as_frame, as_series, check_numbers, refuse_collection
 from skpref._warn import warn
 from skpref.data.ids import shorten
+from skpref.data.policy import POLICY
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     Place: TypeAlias = Callable[[int], str]  # the words for a row in messages
 
-_FEW = 8  # levels that a message shows
 _NUMBERS = "biuf"
-_MOST_STEPS = 100  # distinct numbers with fractions that are taken for levels
-_MOST_GUESSED = 3  # names that scikit-learn's checks of classifiers fit without an order ("one", "two", "three")
 
 
 def _row(row: int) -> str:
@@ -47,7 +45,7 @@ def ordered_levels(
     values = column_or_1d(check_labels(y), warn=True)
     stated, categorical = (None, False) if class_order is not None else stated_order(y if column is None else column)
     has_order = class_order is not None or stated is not None or not are_rows
-    most = _MOST_STEPS if has_order else min(_MOST_STEPS, values.size // 2)
+    most = POLICY.most_steps if has_order else min(POLICY.most_steps, values.size // 2)
     if not _are_steps(values, most):
         # Many labels that are all different would be numbers.
         check_classification_targets(values if are_rows else np.repeat(values, 2))
@@ -103,7 +101,7 @@ def _common_order(orders: Sequence[AnyArray]) -> AnyArray:
             differ = "whose order differs between parts of the data"
             if not set(order.tolist()) <= set(longest.tolist()):
                 differ = "and no part of the data has all of them"
-            few = " and ".join(", ".join(map(shorten, some.tolist()[:_FEW])) for some in (longest, order))
+            few = " and ".join(", ".join(map(shorten, some.tolist()[: POLICY.shown])) for some in (longest, order))
             raise DataError(f"y holds ordered categories, {differ}: {few}; state class_order=[...], low to high.")
     return longest
 
@@ -125,10 +123,10 @@ def _check_natural_order(classes: AnyArray, *, categorical: bool) -> None:
     named = any(isinstance(level, str) for level in classes.tolist())
     if not (categorical or named):
         return
-    few = ", ".join(map(shorten, classes[:_FEW].tolist())) + (", ..." if classes.size > _FEW else "")
+    few = ", ".join(map(shorten, classes[: POLICY.shown].tolist())) + (", ..." if classes.size > POLICY.shown else "")
     kind = "an unordered Categorical" if categorical else "strings"
     advice = "state the order of the levels: class_order=[...], low to high, or pass an ordered Categorical"
-    if categorical or classes.size > _MOST_GUESSED:
+    if categorical or classes.size > POLICY.most_guessed:
         raise DataError(f"y holds {kind}, whose order is unknown ({few}); {advice}.")
     warn(f"y holds strings; their alphabetical order is used, low to high: {few}. If it is another one, {advice}.")
 

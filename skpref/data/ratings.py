@@ -14,23 +14,22 @@ from skpref._typing import AnyArray, Array, BoolArray, IntArray
 from skpref._validation import check_structure, refuse_dates
 from skpref.data.ids import IdColumn, as_ids, mixed, objects, read_only, shorten
 from skpref.data.levels import check_labels, check_order, encode_levels, stated_order
+from skpref.data.policy import POLICY
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
 Duplicates = Literal["error", "mean", "last"]
-_MAX_LEVELS = 1000
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # between mixings, so that zeros count
-_ROWS = 2**20  # that are hashed together
 _ENTRIES = 2**31  # of one side, since compiled loops number them by 32 bits
 
 
 def fingerprint(*columns: AnyArray) -> NDArray[np.uint64]:
     """Return two sums of hashes of rows, shape (2,), which add up over parts of them in any order."""
     total = np.zeros(2, dtype=np.uint64)
-    for start in range(0, columns[0].size, _ROWS):
+    for start in range(0, columns[0].size, POLICY.rows_at_once):
         code = np.zeros(1, dtype=np.uint64)
         for column in columns:
-            part = column[start : start + _ROWS]
+            part = column[start : start + POLICY.rows_at_once]
             code = mixed(
                 (code + _STEP) ^ (part.view(np.uint64) if part.dtype == np.float64 else part.astype(np.uint64))
             )
@@ -94,8 +93,8 @@ class Ratings:
             values = np.asarray(getattr(self, name), dtype=np.int64)
             if values.size and (int(values.min()) < 0 or int(values.max()) >= limit):
                 raise DataError(f"{name} must lie in 0..{limit - 1}; got {values.min()}..{values.max()}")
-            if limit >= (_MAX_LEVELS + 1 if name == "level" else _ENTRIES):
-                most = _MAX_LEVELS if name == "level" else _ENTRIES - 1
+            if limit >= (POLICY.most_levels + 1 if name == "level" else _ENTRIES):
+                most = POLICY.most_levels if name == "level" else _ENTRIES - 1
                 raise DataError(f"there are {limit} {name}s, more than the maximum of {most}")
             object.__setattr__(self, name, read_only(np.array(values)))
         object.__setattr__(self, "weight", read_only(np.array(weight)))
@@ -258,9 +257,9 @@ def enough_levels(ordered: AnyArray) -> AnyArray:
     if ordered.size < 2:
         got = f"; got 1 class: every rating is {shorten(ordered[0])}" if ordered.size else ""
         raise DataError(f"at least 2 levels of ratings are needed{got}. List all levels in levels, low to high")
-    if ordered.size > _MAX_LEVELS:
-        msg = f"y has {ordered.size} distinct values, more than the {_MAX_LEVELS} levels of ratings allowed; round them"
-        raise DataError(msg)
+    if ordered.size > POLICY.most_levels:
+        most = f"more than the {POLICY.most_levels} levels of ratings allowed"
+        raise DataError(f"y has {ordered.size} distinct values, {most}; round them")
     return ordered
 
 

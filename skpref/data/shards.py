@@ -24,13 +24,12 @@ from skpref.data.design import ColumnDesign, checked_numbers
 from skpref.data.ids import IdColumn, Vocabulary, as_ids, objects, shorten
 from skpref.data.labels import classes_of
 from skpref.data.levels import check_labels, stated_order
+from skpref.data.policy import POLICY
 from skpref.data.ratings import Ratings, encoded_ratings, enough_levels
 from skpref.data.roles import Roles, context_of
 from skpref.data.stored import check_names, column_values
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
-
-_MANY_IDS = 1000  # distinct numbers up to which a column is taken for ids without a warning
 
 
 # ----------------------------------------------------------------------------------------------------------------- ids
@@ -394,6 +393,6 @@ def design_of_shards(
 def _warn_of_numbers(columns: RowColumns, vocabularies: Sequence[Vocabulary | None], n_rows: int) -> None:
     """Warn of a column of integers or dates that was taken for ids, though most rows have one of their own."""
     for name, ids in zip(columns.names, vocabularies, strict=True):
-        if ids is not None and max(_MANY_IDS, n_rows // 2) < ids.size and not isinstance(ids.ids[0], str):
+        if ids is not None and max(POLICY.many_ids, n_rows // 2) < ids.size and not isinstance(ids.ids[0], str):
             what = f"column {name!r} has {ids.size} different values in {n_rows} rows, and each is an id with a feature"
             warn(f"{what}. If they are numbers, write floats, or name the columns of ids in categorical_features.")

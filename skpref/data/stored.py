@@ -13,10 +13,9 @@ from skpref._text import nearest
 from skpref._typing import AnyArray
 from skpref._warn import importing
 from skpref.data.ids import shorten
+from skpref.data.policy import POLICY
 from skpref.exceptions import DataError
 
-_BATCH_ROWS = 1_000_000  # of a table, of which reading takes 400 MB
-MOST_STORED = 5_000_000  # rows that are brought into memory
 _ARROW = "pyarrow._dataset", "pyarrow.lib.RecordBatchReader"  # homes of what is no table in memory
 
 
@@ -53,9 +52,9 @@ def open_dataset(X: Any) -> Any:  # a path or a dataset of pyarrow
 
 def refuse_too_many(n_rows: int, what: str) -> None:
     """Refuse to bring many rows into memory."""
-    if n_rows > MOST_STORED:
+    if n_rows > POLICY.most_stored:
         raise DataError(
-            f"X has {n_rows} rows; {what} of files or a cluster are brought into memory, at most {MOST_STORED}: "
+            f"X has {n_rows} rows; {what} of files or a cluster are brought into memory, at most {POLICY.most_stored}: "
             "fit to a part of the rows"
         )
 
@@ -197,7 +196,7 @@ def _shared_type(first: Any, second: Any) -> Any:  # of pyarrow
 
 def read_tables(dataset: Any, names: list[str], group: str | None = None) -> Iterator[Any]:  # of pyarrow
     """Yield tables of about a million rows with some columns; with a column of groups, tables of whole groups."""
-    tables = _tables(dataset, list(dict.fromkeys(names)), _BATCH_ROWS)
+    tables = _tables(dataset, list(dict.fromkeys(names)), POLICY.batch_rows)
     return tables if group is None else _whole_groups(tables, group)
 
 

@@ -16,11 +16,8 @@ from skpref._checks import are_names, check_features, check_indices, check_types
 from skpref._typing import AnyArray, Array, Features, IntArray
 from skpref._validation import as_frame, check_array, column_names, refuse_collection, refuse_repeated_columns
 from skpref.data.ids import Frozen, IdColumn, Vocabulary, mixed, shorten
+from skpref.data.policy import POLICY
 from skpref.exceptions import DataError
-
-_FAR = 1000.0  # standard deviations between items whose utilities are independent; length-scales are a few of them
-_MOST_INCOMPLETE = 0.25  # share of the items; the median distances of more would be those to far rows
-_BITS = 16  # of a number that rounding errors leave as they are
 
 
 class Table(Frozen):
@@ -209,7 +206,7 @@ def _without_gaps(
     incomplete = np.unique(row).astype(np.int64)
     if not incomplete.size:
         return values, incomplete
-    if missing == "raise" or is_sparse or incomplete.size > _MOST_INCOMPLETE * values.shape[0]:
+    if missing == "raise" or is_sparse or incomplete.size > POLICY.most_incomplete * values.shape[0]:
         where = f"item {shorten(ids[row[0]])} (row {row[0]}) has no value in column {column[0]}"
         where += "" if names is None else f", {names[column[0]]!r}"
         more = f", and {incomplete.size - 1} more items lack one" if incomplete.size > 1 else ""
@@ -218,7 +215,7 @@ def _without_gaps(
         raise DataError(f"Input X contains NaN: {where}{more}, at most a quarter of whose items lack a feature")
     values, others = values.copy(), np.delete(values, incomplete, axis=0)
     spread = others.std(axis=0)
-    steps = _FAR * np.arange(1.0, incomplete.size + 1.0)[:, None]
+    steps = POLICY.far_items * np.arange(1.0, incomplete.size + 1.0)[:, None]
     values[incomplete] = others.mean(axis=0) + steps * np.where(spread > 0.0, spread, 1.0)
     return values, incomplete
 
@@ -326,7 +323,7 @@ def _rounded(values: Array) -> Array:
     """Return the values to 5 digits, so that rounding errors almost never change them."""
     mantissa, exponent = np.frexp(values)
     with np.errstate(over="ignore"):
-        return np.ldexp(np.round(mantissa * 2.0**_BITS) / 2.0**_BITS, exponent)
+        return np.ldexp(np.round(mantissa * 2.0**POLICY.kept_bits) / 2.0**POLICY.kept_bits, exponent)
 
 
 def _row_hashes(X: Features) -> NDArray[np.uint64]:

@@ -15,9 +15,10 @@ from skpref._text import number
 from skpref._typing import AnyArray, Array, BoolArray, IntArray
 from skpref._validation import are_missing, as_array, refuse_collection
 from skpref.data.columns import NO_ROWS, Columns
-from skpref.data.comparisons import MOST_SHOWN, Comparisons, pairs_of, read_groups
+from skpref.data.comparisons import Comparisons, pairs_of, read_groups
 from skpref.data.ids import LEAVE_OUT, IdColumn, Vocabulary, as_ids, kinds_of, shorten
 from skpref.data.labels import WORDS
+from skpref.data.policy import POLICY
 from skpref.data.roles import Roles, context_of, numbers_of
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
@@ -25,7 +26,6 @@ from skpref.exceptions import DataError, UnknownIdError
 POSITION, ID, RANKS = "position", "id", "ranks"  # forms of answers
 TABLE_OF_TASKS = "be a table whose rows are tasks: a column of users, and columns of the items shown"
 _TWO_READINGS = "y has two readings: {0}, or {1} of the best and the worst one. Pass the {1} of the best, shape (n,)"
-_MOST_PAIRS = 20_000_000  # pairs of all choices: a gigabyte
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +50,8 @@ class Tasks:
         columns.require(roles.columns())
         named = set(roles.columns())
         names = [name for name in columns.names if name not in named]
-        if not 2 <= len(names) <= MOST_SHOWN:
-            raise DataError(f"a task shows 2 to {MOST_SHOWN} items; the columns of items in X are {len(names)}")
+        if not 2 <= len(names) <= POLICY.most_shown:
+            raise DataError(f"a task shows 2 to {POLICY.most_shown} items; the columns of items in X are {len(names)}")
         for term in roles.covariates:
             _check_covariate(term, len(names))
         cells = [columns.cells(name) for name in names]
@@ -302,8 +302,9 @@ def as_comparisons(
     n_pairs = sum(len(shown) * shown.shape[1] * (shown.shape[1] - 1) // 2 for _, shown, *_ in choices)
     if not n_pairs:
         raise DataError("at least 1 task must show two items or more and put one of them before another; none does")
-    if n_pairs > _MOST_PAIRS:
-        raise DataError(f"choices have {n_pairs} pairs of items, and may have {_MOST_PAIRS}: fit to some of the tasks")
+    if n_pairs > POLICY.most_pairs:
+        most = POLICY.most_pairs
+        raise DataError(f"choices have {n_pairs} pairs of items, and may have {most}: fit to some of the tasks")
     columns: list[tuple[Any, ...]] = []
     n_choices = 0
     for tasks, shown, share, sign in choices:
@@ -415,8 +416,8 @@ def rankings_of_scores(
 def _check_groups(group: IntArray, weight: Array, of_group: Array, sizes: IntArray, names: Any) -> None:
     """Refuse groups that have too many rows for a ranking, and rows of a group that differ in weight."""
     largest, uneven = int(np.argmax(sizes)), np.flatnonzero(weight != of_group[group])
-    if sizes[largest] > MOST_SHOWN:
-        what = f"{sizes[largest]} rows, and likelihood='plackett-luce' ranks at most {MOST_SHOWN}"
+    if sizes[largest] > POLICY.most_shown:
+        what = f"{sizes[largest]} rows, and likelihood='plackett-luce' ranks at most {POLICY.most_shown}"
         raise DataError(f"{_named(names, largest)} has {what}. Use the default likelihood, or smaller groups, by qid.")
     if uneven.size:
         row = int(uneven[0])

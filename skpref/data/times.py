@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from skpref._math.limits import LARGEST
 from skpref._text import is_number, lacks_number
 from skpref._typing import Array
 from skpref.data.columns import Columns
 from skpref.data.ids import shorten
+from skpref.data.policy import POLICY
 from skpref.exceptions import DataError
 
 _YEAR = 365.25 * 86_400e6  # microseconds
 _UNITS = {"h": 3_600e6, "D": 86_400e6, "W": 7 * 86_400e6, "M": _YEAR / 12, "Y": _YEAR}
-_LARGEST = 1e100  # size of a time: differences stay finite
-_N_TIMES = 100  # number of times of curves
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([hDWMY])")
 _DATE_AND_TIME = re.compile(r"(.*?)(?:[ T,]+([0-9]{1,2}:.*))?")
 _YEAR_FIRST = "%Y-%m-%d", "%Y-%m", "%Y"
@@ -54,7 +54,7 @@ def read_times(columns: Columns, name: Any, *, is_order_enough: bool = False) ->
 
 def _numbers(columns: Columns, name: Any, *, is_order_enough: bool) -> Array:
     """Return times that are numbers; ask where they may be dates."""
-    times = columns.numbers(name, -_LARGEST, _LARGEST, "a time")
+    times = columns.numbers(name, -LARGEST, LARGEST, "a time")
     texts = [f"{time:.0f}" if time % 1.0 == 0.0 else "" for time in times.tolist()]
     forms = _AS_NUMBERS[is_order_enough:]
     if texts and all(any(_is_recent(text, form) for form in forms) for text in texts):
@@ -171,9 +171,9 @@ def as_times(value: Any, name: str, *, is_dated: bool) -> Array:
         if np.isnat(cells).any() or not _within_reach(cells).all():
             raise DataError(f"{name} must be dates such as 2024-05-31, as the column of times; got {shorten(value)}")
         return to_years(cells)
-    if cells.dtype.kind not in "iuf" or not (np.abs(cells) <= _LARGEST).all():
+    if cells.dtype.kind not in "iuf" or not (np.abs(cells) <= LARGEST).all():
         raise DataError(
-            f"{name} must be finite numbers up to {_LARGEST:g}, as the column of times; got {shorten(value)}"
+            f"{name} must be finite numbers up to {LARGEST:g}, as the column of times; got {shorten(value)}"
         )
     return cells.astype(np.float64)
 
@@ -189,7 +189,7 @@ def as_time(value: Any, name: str, *, is_dated: bool) -> float:
 def as_grid(times: Any, span: tuple[float, float], *, is_dated: bool) -> Array:
     """Return the times of curves, shape (n,): the given ones, or 100 from the first to the last comparison."""
     if times is None:
-        return np.linspace(*span, _N_TIMES)
+        return np.linspace(*span, POLICY.times)
     grid = np.atleast_1d(as_times(times, "times", is_dated=is_dated))
     if grid.ndim > 1:
         raise DataError(f"times must be one list of times; got {shorten(times)}")

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 
+from skpref._math.limits import LARGEST
 from skpref._typing import Array
 from skpref._validation import assert_all_finite, check_numbers
 from skpref.exceptions import DataError
 
 # Larger weights count as this, as sums and squares must be finite; smaller ones, whose inverses overflow, count as 0.
-_LARGEST, _SMALLEST = 1e100, float(np.finfo(np.float64).tiny)
+_SMALLEST = float(np.finfo(np.float64).tiny)
 # scikit-learn 1.9 refuses weights that are all zero by default; 1.8 has no such option.
 _ZEROS_ALLOWED = {
     name: True for name in inspect.signature(_check_sample_weight).parameters if name == "allow_all_zero_weights"
@@ -40,10 +41,10 @@ def read_weights(sample_weight: object, n_rows: int, *, relative: bool = False) 
         row = int(np.argmax(weight < 0.0))
         msg = f"Negative values in data passed to `sample_weight`: {weight[row]:g} in row {row}; weights are >= 0"
         raise DataError(msg)
-    extreme = n_rows and (weight.max() > _LARGEST or np.any((weight > 0.0) & (weight < _SMALLEST)))
+    extreme = n_rows and (weight.max() > LARGEST or np.any((weight > 0.0) & (weight < _SMALLEST)))
     if extreme and relative:
         return weight / (weight.max() or 1.0)
-    return np.where(weight < _SMALLEST, 0.0, np.minimum(weight, _LARGEST)) if extreme else weight
+    return np.where(weight < _SMALLEST, 0.0, np.minimum(weight, LARGEST)) if extreme else weight
 
 
 def class_weights(class_weight: Any, labels: NDArray[Any], sample_weight: object) -> Any:

@@ -13,7 +13,8 @@ from skpref._typing import Array, IntArray
 from skpref._warn import warn
 from skpref.data.columns import DROP, TRUTH, Columns
 from skpref.data.ids import IdColumn, Vocabulary, shorten
-from skpref.data.labels import GRADES, MANY, verdict
+from skpref.data.labels import GRADES, verdict
+from skpref.data.policy import POLICY
 from skpref.exceptions import DataError
 
 _BOTH = "both bad", "both-bad", "bothbad", "tie bothbad", "tie both bad", "both good"
@@ -43,7 +44,6 @@ _SCORE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*[-:\u2013]\s*([0-9]+(?:\.[0-9]+
 TIED = {"draw", "drawn", "tie", "tied", "istie", "isdraw"}  # names of columns of flags
 _YES = {"1", "true", "yes"}
 _COUNTS = "win", "vote", "count"  # in names of columns of counts
-_MIRRORED = 0.95  # share of rows with a twin from which games are listed twice
 
 
 def read_labels_of(columns: Columns, name: Any, left: tuple[Any, IdColumn], right: tuple[Any, IdColumn]) -> Array:
@@ -211,7 +211,7 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
                 raise columns.fault(f"expected the left and the right score, such as 2-1 or 2:1, got {got}", row, name)
         return np.array([float(score[1]) - float(score[2]) for score in found if score is not None])
     margins = columns.numbers(name, meaning="a score")
-    if margins.size >= MANY and margins.min() >= 0.0 and margins.max() > 0.0:
+    if margins.size >= POLICY.many_rows and margins.min() >= 0.0 and margins.max() > 0.0:
         other = other_side(columns.names, name) or "OTHER_COLUMN"
         what = "this column is read as the left score minus the right one, but it is never negative: left never loses"
         raise columns.fault(f"{what}; name the scores of both sides: {name}, {other}", None, name)
@@ -222,7 +222,7 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
 def mirrored_rows(left: IdColumn, right: IdColumn, margin: Array, user: IdColumn | None = None) -> IntArray | None:
     """Return numbers of games, shape (n,), of which rows that list one for either side share one; None if few do."""
     n = margin.size
-    if n < MANY or abs(np.sum(np.sign(margin))) > (1.0 - _MIRRORED) * n:
+    if n < POLICY.many_rows or abs(np.sum(np.sign(margin))) > (1.0 - POLICY.mirrored) * n:
         return None
     items = Vocabulary.from_columns(left, right)
     codes = np.stack([items.encode(left), items.encode(right)])
@@ -233,7 +233,7 @@ def mirrored_rows(left: IdColumn, right: IdColumn, margin: Array, user: IdColumn
         key, more = (np.unique(values, return_inverse=True)[1] for values in (key, column))
         key = key * n + more
     key = np.unique(key, return_inverse=True)[1]
-    if 2 * np.sum(np.minimum(np.bincount(key, swap), np.bincount(key, ~swap))) < _MIRRORED * n:
+    if 2 * np.sum(np.minimum(np.bincount(key, swap), np.bincount(key, ~swap))) < POLICY.mirrored * n:
         return None
     order = np.lexsort((swap, key))
     runs = np.flatnonzero(np.diff(2 * key[order] + swap[order], prepend=-1))

@@ -6,8 +6,9 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils import Bunch
 
+from skpref._math.limits import LARGEST
 from skpref._math.random import as_generator
-from skpref.datasets._simulated import LARGEST, as_numbers, check_at_least, draw_pairs
+from skpref.datasets._simulated import as_numbers, check_at_least, draw_pairs
 from skpref.exceptions import DataError
 
 __all__ = ["make_arena"]

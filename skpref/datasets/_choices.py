@@ -24,12 +24,7 @@ _PRICES = 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0
 
 
 def make_choices(
-    n_users: int = 50,
-    n_tasks: int = 10,
-    n_shown: int = 3,
-    *,
-    none: bool = False,
-    random_state: RandomState = None,
+    n_users: int = 50, n_tasks: int = 10, n_shown: int = 3, *, none: bool = False, random_state: RandomState = None
 ) -> Bunch:
     """Simulate a conjoint study: people choose among products of three brands at several prices.
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils import Bunch, check_array
 
+from skpref._math.limits import LARGEST
 from skpref._math.random import as_generator
 from skpref.data import Table
 from skpref.data.ids import shorten
 from skpref.datasets._simulated import (
-    LARGEST,
     answer,
     as_numbers,
     check_at_least,

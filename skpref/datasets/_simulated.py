@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["make_pairwise"]
 
-LARGEST = 1e100  # size of numbers that are multiplied by normal numbers or words
 _WAVES = 2000
 _CHUNK = 4096
 

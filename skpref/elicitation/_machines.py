@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpref._typing import Array, Features, IntArray
+from skpref.elicitation.policy import POLICY
 from skpref.factorization.machine.model import Machine
 from skpref.factorization.machine.posterior import FMPosterior
-
-_MOST_USERS: Final = 400  # trained users, over all draws, that stand for an unseen one
-_PRIOR_SHARE: Final = 0.99  # share of its prior variances above which a column has no data
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ def draws_of_population(posterior: FMPosterior, X: Features) -> Array | None:
     theta, members = posterior.sampled.theta.copy(), _members(posterior, k)
     if not members.size:
         return None
-    n_each = min(members.size, -(-_MOST_USERS // len(theta)))
+    n_each = min(members.size, -(-POLICY.most_users // len(theta)))
     users = np.random.default_rng(0).permuted(np.tile(members, (len(theta), 1)), axis=1)[:, :n_each]
     values: list[Array] = []
     for own in users.T:
@@ -110,7 +107,7 @@ def _untrained(posterior: FMPosterior) -> NDArray[np.bool_]:
     nu, lam = machine.prior.nu[machine.prior.group], machine.prior.lam[machine.prior.group]
     if posterior.sampled is not None:  # variances of draws are not exact, but only without data are means those of nu
         return np.asarray((machine.mean == nu).all(axis=1))
-    return np.asarray((np.einsum("kaa->ka", _matrices(machine.variance)) * lam).min(axis=1) > _PRIOR_SHARE)
+    return np.asarray((np.einsum("kaa->ka", _matrices(machine.variance)) * lam).min(axis=1) > POLICY.prior_share)
 
 
 def _moments_of(machine: Machine, members: IntArray, k: int) -> tuple[Array, Array]:

@@ -33,6 +33,7 @@ from skpref.elicitation._beliefs import (
 from skpref.elicitation._machines import draws_of_population, population_of
 from skpref.elicitation._raters import Newcomers, belief_from_draws, belief_from_samples
 from skpref.elicitation._tasks import TaskUser
+from skpref.elicitation.policy import POLICY
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
@@ -42,9 +43,6 @@ from skpref.factorization.max_margin.posterior import IPM3FPosterior
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.likelihoods import Gaussian, Likelihood, OrdinalProbit, PairwiseMargin, PairwiseTies
-
-_MAX_PAIRS: Final = 2000
-_MAX_COVARIANCES: Final = 5000  # candidates with a covariance matrix: 0.2 GB
 
 
 class Person(Protocol):
@@ -194,10 +192,10 @@ class _NormalUser:
     @ignore_missing_names()
     def _covariance(self) -> Array:
         """Prior covariance of the candidates."""
-        if len(self) > _MAX_COVARIANCES:
+        if len(self) > POLICY.most_covariances:
             need = 8e-9 * len(self) ** 2
             raise DataError(
-                f"the covariance of {len(self)} candidates needs {need:.1f} GB; give at most {_MAX_COVARIANCES} "
+                f"the covariance of {len(self)} candidates needs {need:.1f} GB; give at most {POLICY.most_covariances} "
                 "of them, for example those that `select` chooses with strategy='information'"
             )
         return np.asarray(self.model.latent_covariance(self.rows))
@@ -453,9 +451,9 @@ def _pairs_of(candidates: Any, ids: Any, rng: np.random.Generator) -> list[tuple
     if candidates is None:
         n = len(ids)
         total = n * (n - 1) // 2
-        if total <= _MAX_PAIRS:
+        if total <= POLICY.most_pairs:
             return list(combinations(ids.tolist(), 2))
-        left, right = _pairs_at(np.sort(rng.choice(total, _MAX_PAIRS, replace=False)), n)
+        left, right = _pairs_at(np.sort(rng.choice(total, POLICY.most_pairs, replace=False)), n)
         return list(zip(ids[left].tolist(), ids[right].tolist(), strict=True))
     left, right = read_ids(candidates, ("left", "right"), "candidates")
     pairs = list(zip(left.tolist(), right.tolist(), strict=True))

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import entr
 
+from skpref._math.limits import BLOCK
 from skpref._math.linalg import product
 from skpref._typing import Array, IntArray
 from skpref.elicitation._beliefs import Belief
+from skpref.elicitation.policy import POLICY
 from skpref.factorization.max_margin.posterior import M3FPosterior, level_probabilities
-
-_MAX_USERS: Final = 400  # trained users, over all samples, that stand for an unseen one
-_MAX_HELD: Final = 1 << 22  # probabilities that are held at once
-_DRAWS: Final = 400  # draws over all kept samples
-_SWEEPS: Final = 30  # sweeps of each draw, from the prior
-_SHRINKS: Final = 60  # reductions of an angle's bracket after which a draw stays where it is
 
 
 def belief_from_samples(posterior: M3FPosterior, user: int | None, item: IntArray) -> Belief:
@@ -26,7 +22,7 @@ def belief_from_samples(posterior: M3FPosterior, user: int | None, item: IntArra
     samples = posterior.samples
     n_samples, n_users = samples.users.shape[:2]
     if user is None:
-        n_each = min(n_users, -(-_MAX_USERS // n_samples))
+        n_each = min(n_users, -(-POLICY.most_users // n_samples))
         users = np.random.default_rng(0).permuted(np.tile(np.arange(n_users), (n_samples, 1)), axis=1)[:, :n_each]
     else:
         users = np.full((n_samples, 1), user)
@@ -52,7 +48,7 @@ def _from_draws(score: Array, theta: Array, posterior: M3FPosterior) -> Belief:
     (n_draws, n), margin, calibration = score.shape, posterior.margin, posterior.calibration
     cost = posterior.cost / calibration.temperature
     probability, within, precision = np.empty((n, theta.shape[1] + 1)), np.empty(n), np.empty(n)
-    step = max(1, _MAX_HELD // (n_draws * probability.shape[1]))
+    step = max(1, BLOCK // (n_draws * probability.shape[1]))
     for first in range(0, n, step):
         part = slice(first, first + step)
         distance = theta[:, None, :] - score[:, part, None]
@@ -99,7 +95,7 @@ class Newcomers(NamedTuple):
         """Return draws given ratings: factors (D, K), thresholds (D, L - 1), and the kept sample of each (D,)."""
         samples, rng = posterior.samples, np.random.default_rng(0)
         n_samples, _, k = samples.users.shape
-        sample = np.repeat(np.arange(n_samples), -(-_DRAWS // n_samples))
+        sample = np.repeat(np.arange(n_samples), -(-POLICY.rater_draws // n_samples))
         rows = samples.items[:, item].astype(np.float64)
         rated = np.concatenate([rows @ self.root[:, :k], self.root[:, k:]], axis=1)[sample]
         centre = np.concatenate([np.einsum("snk,sk->sn", rows, self.mean[:, :k]), self.mean[:, k:]], axis=1)[sample]
@@ -115,7 +111,7 @@ class Newcomers(NamedTuple):
                 return np.asarray(np.log(p[:, np.arange(item.size), level]).sum(axis=1))
 
         white = rng.standard_normal((sample.size, self.mean.shape[1]))
-        for _ in range(_SWEEPS):
+        for _ in range(POLICY.sweeps):
             white = _elliptical_slice(white, rated, log_likelihood, rng)
         user = self.mean[sample] + np.einsum("dqr,dr->dq", self.root[sample], white)
         return user[:, :k], user[:, k:] if user.shape[1] > k else shared, sample
@@ -130,7 +126,7 @@ def _elliptical_slice(
     height = log_likelihood(z) - rng.exponential(size=len(white))
     angle = rng.uniform(0.0, 2.0 * np.pi, len(white))
     low, high = angle - 2.0 * np.pi, angle.copy()
-    for _ in range(_SHRINKS):
+    for _ in range(POLICY.shrinks):
         cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
         outside = log_likelihood(cos * z + sin * z_other) < height
         if not outside.any():

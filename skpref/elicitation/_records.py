@@ -15,7 +15,6 @@ from skpref.elicitation._strategies import STRATEGIES, Strategy
 from skpref.exceptions import DataError
 
 _FORMAT: Final = "skpref session 1"
-_LARGEST: Final = 1 << 28  # bytes of a file that is read
 
 
 class SessionRecord(NamedTuple):
@@ -40,7 +39,7 @@ class SessionRecord(NamedTuple):
     def read(cls, path: str | os.PathLike[str]) -> Self:
         """Read and check a file."""
         path = Path(path)
-        if path.stat().st_size > _LARGEST:
+        if path.stat().st_size > (1 << 28):  # bytes of a file that is read
             raise DataError(f"{path}: not a session: it has {path.stat().st_size} bytes")
         try:
             content = json.loads(path.read_text("utf-8"))

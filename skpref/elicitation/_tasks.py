@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from scipy.special import entr, softmax
@@ -13,14 +13,11 @@ from scipy.special import entr, softmax
 from skpref._typing import Array
 from skpref.data.ids import shorten
 from skpref.elicitation._beliefs import Belief, Estimates, ignore_missing_names
+from skpref.elicitation.policy import POLICY
 from skpref.exceptions import DataError
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.entities import Items
 from skpref.gp.pairwise import GPPLClassifier
-
-_N_DRAWS: Final = 1000
-_N_TASKS: Final = 500  # random tasks that are candidates by default
-_MOST_TASKS: Final = 5000  # candidates, whose probabilities under all draws take a few hundred megabytes
 
 
 class TaskUser:
@@ -49,14 +46,14 @@ class TaskUser:
         most = model.classes_.size
         if candidates is None:
             size = min(most, len(ids))
-            candidates = [rng.choice(len(ids), size, replace=False) for _ in range(_N_TASKS)]
+            candidates = [rng.choice(len(ids), size, replace=False) for _ in range(POLICY.tasks)]
             candidates = [tuple(ids[place].tolist()) for place in candidates]
         candidates = candidates.to_numpy() if hasattr(candidates, "to_numpy") else candidates
         if isinstance(candidates, str) or not hasattr(candidates, "__len__"):
             raise DataError(f"candidates must be lists of the items that tasks show; got {shorten(candidates)}")
-        if not 0 < len(candidates) <= _MOST_TASKS:
+        if not 0 < len(candidates) <= POLICY.most_tasks:
             left = "no candidate left: candidates is empty." if len(candidates) == 0 else "too many candidates"
-            raise DataError(f"{left} From 1 to {_MOST_TASKS} tasks can be candidates; got {len(candidates)}")
+            raise DataError(f"{left} From 1 to {POLICY.most_tasks} tasks can be candidates; got {len(candidates)}")
         sets = [tuple(task) if isinstance(task, list | tuple | np.ndarray) else (task,) for task in candidates]
         for row, task in enumerate(sets):
             if not 2 <= len(task) <= most:
@@ -90,9 +87,9 @@ class TaskUser:
         if isinstance(model, CrowdGPPL):
             people, is_known = model._select_users([self._user])  # noqa: SLF001 - of this package
             people = people if is_known.any() else Items(None, np.array([-1]))
-            (draws,) = model._draws(people, self._items, _N_DRAWS, 0)  # noqa: SLF001
+            (draws,) = model._draws(people, self._items, POLICY.draws, 0)  # noqa: SLF001
         else:
-            draws = model.sample_utility(self._ids, _N_DRAWS, random_state=0).T
+            draws = model.sample_utility(self._ids, POLICY.draws, random_state=0).T
         return np.asarray(draws - draws.mean(axis=1, keepdims=True))
 
     def estimates(self, belief: Belief) -> Estimates:

@@ -178,12 +178,7 @@ class GibbsM3F(MaxMarginFactorization):
     }
 
     @fit_context
-    def fit(
-        self,
-        X: IdRows | Stored,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, X: IdRows | Stored, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model: run the Gibbs chains.
 
         Files are read once. Their ratings are written to the folder for temporary files, by user and by item, and a

@@ -1,7 +1,5 @@
 """Choices of the factorization models that are not parameters, each with what decided it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 
@@ -30,20 +28,28 @@ class Policy:
     # and without item effects and on a thousand ratings of restaurants; without a mean, item effects are hardly learnt.
     mean_users: float = 3.0
     most_joint: int = 30  # thresholds that a learnt prior correlates: the cost grows with the cube of their number
-    sweeps_per_sample: int = 3  # of new users for each kept sample: they start near the end of the sample before
+    sweeps_per_sample: int = 3  # sweeps of new users for each kept sample: they start near the end of the sample before
     unseen_nodes: int = 256  # points that average over the prior of unseen users and items: a power of 2, for Sobol
     held_feature: float = 0.5  # probability from which a user counts as a holder: more probable than not
     least_holders: float = 0.5  # holders on average below which a feature that is gone leaves the averages: judged
 
     # Calibration by ratings held out. On simulated ratings and on MovieLens-100k more sweeps of either kind changed the
     # temperature by less than its error.
-    forgetting_sweeps: int = 5  # in which the chain forgets the ratings held out
-    calibration_sweeps: int = 10  # after these, all kept
+    forgetting_sweeps: int = 5  # sweeps in which the chain forgets the ratings held out
+    calibration_sweeps: int = 10  # sweeps after these, all kept
     calibration_share: int = 10  # one in so many ratings is held out at a time: as in ten-fold cross-validation
     least_calibration: int = 3_000  # ratings held out in turn: weights of five levels learnt from 70 lost .03 log-loss
     most_calibration: int = 5_000  # ratings held out at a time: the temperature then has a standard error of 2 %
     most_probabilities: int = 400_000  # ratings held out at a time, times levels: cost alone, judged
     log_temperatures: tuple[float, float] = (-1.5, 4.0)  # bounds of the search: judged
+
+    # Shards and threads
+    own_bytes: int = 1 << 28  # bytes of the patterns of single rows of a shard in memory
+    least_shard_rows: int = 1000  # rows of such a shard
+    shard_ratings: int = 1_000_000  # ratings of a shard
+    most_shards: int = 64  # shards: merging takes 200 bytes a rating of one shard
+    typical_width: int = 256  # features assumed when ratings are split into portions for threads
+    most_log_sd: float = 20.0  # limit on log standard deviations, so that no step overflows
 
 
 POLICY = Policy()

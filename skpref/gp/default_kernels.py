@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern, Sum, WhiteKernel
 
 from skpref import kernels
+from skpref._math.limits import LARGEST_SQUARED
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 
 _SCALE_BOUNDS = (1e-2, 1e3)  # bounds of length-scales, as factors on their start
-_LARGEST = 1e150  # largest number that is squared
 _OVERFLOW = "X holds numbers whose squares overflow or underflow: scale the features, e.g. by StandardScaler."
 # Distance of a feature's mean from 0, in standard deviations, beyond which float64 holds too little of a linear kernel:
 # its values are the squares of such distances.
@@ -86,7 +86,7 @@ def warped_rows(X: Features, kernel: Kernel) -> Features:
 
 def linear(scale: Array, variance: float) -> Kernel:
     """Return a linear kernel of total `variance`, one weight variance per feature; `scale` has its unit, shape (d,)."""
-    if scale.min() < 1.0 / _LARGEST:
+    if scale.min() < 1.0 / LARGEST_SQUARED:
         raise DataError(_OVERFLOW)
     weights = variance / (scale.size * scale**2)
     return kernels.Linear(weights, np.column_stack([1e-6 * weights, 1e3 * weights]))
@@ -139,7 +139,7 @@ def rows_apart(X: Features) -> IntArray:
 
 def standard_deviations(X: Features) -> Array:
     """Return the standard deviation of every feature, exactly 0 where it is constant, shape (d,)."""
-    if np.abs(X.data if sparse.issparse(X) else X).max(initial=0.0) > _LARGEST:
+    if np.abs(X.data if sparse.issparse(X) else X).max(initial=0.0) > LARGEST_SQUARED:
         raise DataError(_OVERFLOW)
     if sparse.issparse(X):
         n, d = X.shape

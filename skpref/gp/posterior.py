@@ -9,6 +9,7 @@ import numpy as np
 
 from skpref import kernels
 from skpref._checks import check_arrays, check_diagonals, check_features, check_positive, check_types, require
+from skpref._math.limits import BLOCK
 from skpref._math.linalg import product, solve_lower
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features
     from skpref.likelihoods import Likelihood
-
-_CHUNK_BYTES = 2**26  # size of the block of prior covariances that is in memory at one time
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +55,7 @@ class ExactLatent:
         n, m = self.alpha.shape[0], X.shape[0]
         mean, variances = np.empty(m), np.full(m, np.nan)
         with limit_blas_threads(n):
-            for part in chunks(m, max(1, _CHUNK_BYTES // (8 * n))):
+            for part in chunks(m, max(1, BLOCK // n)):
                 k = X[part] if self.kernel is None else kernels.cross(self.kernel, X[part], self.X)
                 mean[part] = product(k, self.alpha[:, None])[:, 0]
                 if variance:

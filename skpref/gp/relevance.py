@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _WORK = 2e8  # rows times squared features up to which more rows are used: a second or two
 _MIN_ROWS, _MAX_ROWS = 16, 1024
-_ROUNDING = 1e-6  # difference of logs up to which ratios of scales are equal
 
 
 def features_share_scales(kernel: Kernel) -> bool:
@@ -30,7 +29,7 @@ def features_share_scales(kernel: Kernel) -> bool:
     """
     sizes = [parameter.n_elements for parameter in kernel.hyperparameters if not parameter.fixed]
     parts = np.split(kernel.theta - kernel.bounds[:, 0], np.cumsum(sizes)[:-1]) if sizes else []
-    return all(np.ptp(part) < _ROUNDING for part in parts)
+    return all(np.ptp(part) < 1e-6 for part in parts)  # difference of logs up to which ratios of scales are equal
 
 
 def posterior_relevance(latent: SparseLatent) -> Array:

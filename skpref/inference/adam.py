@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
 _DECAY = 0.9, 0.999  # decay of the averages of the gradient and of its square
-_EPSILON = 1e-8
 
 
 class Adam:
@@ -29,5 +28,5 @@ class Adam:
         mean, square = (
             part / (1.0 - decay ** self._steps[rows]) for part, decay in zip((first, second), _DECAY, strict=True)
         )
-        step: Array = self._rate * mean / (np.sqrt(square) + _EPSILON)
+        step: Array = self._rate * mean / (np.sqrt(square) + 1e-8)
         return step

@@ -11,15 +11,13 @@ from skpref import kernels
 from skpref._checks import check_arrays, check_diagonals, check_features
 from skpref._compiled.pairs import squared_differences
 from skpref._math.linalg import cholesky, cholesky_vjp, solve_lower, solve_lower_t, times_lower_t
+from skpref.inference.policy import POLICY
 from skpref.kernels.checks import check_kernel
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features, IntArray
-
-_CHUNK = 8192  # rows of kernel values that are held at once
-_PASS_BYTES = 2**31  # memory up to which inference="auto" makes full passes
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +47,7 @@ class InducingBasis:
             K = kernels.cross(self.kernel, X, self.points)
             return solve_lower(self.chol, K.T).T if inverse is None else times_lower_t(K, inverse)
 
-        if X.shape[0] <= _CHUNK:
+        if X.shape[0] <= POLICY.kernel_rows:
             return rows_of(X)
         out = np.empty((X.shape[0], self.chol.shape[0]))
         for part in chunks(X.shape[0]):
@@ -104,11 +102,11 @@ class InducingBasis:
         return np.asarray(total)
 
 
-def chunks(n: int, size: int = _CHUNK) -> list[slice]:
+def chunks(n: int, size: int = POLICY.kernel_rows) -> list[slice]:
     """Cut n rows into slices of at most `size` rows."""
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def full_passes_fit(n_rows: int, n_inducing: int) -> bool:
     """Return whether full passes fit in memory: two rows of M numbers for each input take at most 2 GiB."""
-    return 16 * n_rows * n_inducing <= _PASS_BYTES
+    return 16 * n_rows * n_inducing <= POLICY.pass_bytes

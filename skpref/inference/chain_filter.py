@@ -9,15 +9,12 @@ import numpy as np
 from skpref._compiled.chains import filter_rows
 from skpref._math.quadrature import gauss_hermite
 from skpref.inference.basis import chunks
+from skpref.inference.policy import POLICY
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.inference.trajectories import Trajectories
     from skpref.likelihoods import Likelihood
-
-_POINTS = 24  # points of the quadrature
-_WIDEST, _STEP = 40.0, 0.02  # grid of z on which log p is tabulated; beyond it, log p is a line
-_AT_ONCE = 1000  # rows whose answers are tabulated together
 
 
 def filter_chains(
@@ -47,8 +44,9 @@ def filter_chains(
     if of_groups is not None:  # of the items, whose slots are the first
         added, level = of_groups
         more[:, :, : added.shape[2]] = added
-    grid, told = np.arange(-_WIDEST, _WIDEST + _STEP, _STEP), []
-    for few in chunks(time.size, _AT_ONCE):
+    reach, step = POLICY.filter_grid
+    grid, told = np.arange(-reach, reach + step, step), []
+    for few in chunks(time.size, POLICY.filtered_rows):
         labels = np.column_stack([answers[0][few], likelihoods[1][few]])
         levels, answer = np.unique(labels, axis=0, return_inverse=True)
         logs = [likelihoods[0][int(k)].derivatives(np.full(grid.size, level), grid)[0] for level, k in levels]
@@ -62,7 +60,9 @@ def filter_chains(
             answers[1][few],
             more[:, few],
         )
-        told.append(filter_rows(rows, states, scales, (-_WIDEST, _STEP, np.array(logs)), gauss_hermite(_POINTS)))
+        told.append(
+            filter_rows(rows, states, scales, (-reach, step, np.array(logs)), gauss_hermite(POLICY.filter_points))
+        )
     D, linear = (np.concatenate(each) for each in zip(*told, strict=True))
     linear, out = linear[..., None], []
     if features is not None:

@@ -30,6 +30,7 @@ from skpref._math.linalg import cholesky_precision, inverse_lower
 from skpref.exceptions import DataError
 from skpref.inference import hyper
 from skpref.inference.chain_groups import Differences, Levels
+from skpref.inference.policy import POLICY
 from skpref.inference.sites import VARIATIONAL
 
 if TYPE_CHECKING:
@@ -39,22 +40,8 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 LOGS = "start", "form", "length", "drift"  # names of log c, g, length and w, in the order of the compiled loops
-_START_SITE = 0.2  # precision of the sites at the start
-_LEAST_SITE = 1e-12
-# Length of the last step of the means in posterior standard deviations: by the bound alone, which is flat there, means
-# of 55,000 rows were up to .02 off.
-_STILL = 1e-3
-_SAME_MESSAGE = 1e-3  # change of messages, of the largest one, after which no further round is needed
-_SOLVED, _SOLVED_LATER = 1e-3, 1e-4  # relative residuals of the conjugate gradients
-_MOST_STEPS = 300  # steps of the conjugate gradients
-_LEAST_SHARE, _TURN = 0.05, 1e-4  # least share of the way that sites go, and relative fall that shortens it
-_TURNS = 3  # falls after a rise from which any further one shortens it
-_FALL, _MOST_HALVINGS = 1e-3, 8  # relative fall of the bound after which the sites go half the way
-_FOLLOWED = 1e-3  # relative error of the precision of features' coefficients
-_SAME_SITES = 0.02  # change of sites, of the largest one, after which that precision stays
 _ROUNDING = 2.0 * np.finfo(float).eps  # rounding error of an inner product of what rows say and solutions
 _TINY = np.finfo(float).tiny
-_BOUNDS = 7.0  # distance of each log from the mean of its prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,8 +280,8 @@ def _descend(
     u, alpha, r, z = start[0].copy(), start[1].copy(), r.copy(), solve_all(r)
     first = size = _dots(r, z)
     direction, source = z.copy(), r.copy()
-    for _ in range(_MOST_STEPS):
-        if np.all(size <= np.maximum(least, _FOLLOWED * energy)):
+    for _ in range(POLICY.most_steps):
+        if np.all(size <= np.maximum(least, POLICY.solved * energy)):
             break
         prior = source - D * direction  # K^-1 direction, without K^-1
         image = prior + transposed @ (weight * (H @ direction))
@@ -319,7 +306,7 @@ def _joint_means(
     (tau, nu), H, n = sites, problem.matrix, start[0].size
     r, linear = H.T @ (nu - tau * (H @ start[0])) - start[1], H.T @ nu
     # Relative to the size of the means, and at most a small part of a deviation: heavy weights make these small.
-    least = min(tol**2 * float(linear @ chains.solve(linear)), n * (0.1 * _STILL) ** 2)
+    least = min(tol**2 * float(linear @ chains.solve(linear)), n * (0.1 * POLICY.still) ** 2)
     # Where rows contradict each other, the means are 0 up to rounding, and steps into that would never end.
     least = max(least, _ROUNDING * float(linear**2 @ chains.variance))
     u, alpha, size = _descend(H, chains, tau, r, start, least)
@@ -351,7 +338,7 @@ def _passes(
         before = message
         message, variance, coupling = send(layout, coefficient, tau, chains.variance, before)
         chains = _told(chains.prior, layout, message)
-        if float(np.abs(message - before).max()) < _SAME_MESSAGE * float(message.max()):
+        if float(np.abs(message - before).max()) < POLICY.same_message * float(message.max()):
             break
     return chains, message, variance, coupling
 
@@ -375,7 +362,7 @@ class FeaturePart:
 
     def follow(self, chains: ConditionedChains, tau: Array) -> None:
         """Learn how the chains follow w, and its covariance without them, where sites have changed."""
-        if float(np.abs(tau - self._tau).max()) < _SAME_SITES * float(tau.max()):
+        if float(np.abs(tau - self._tau).max()) < POLICY.same_sites * float(tau.max()):
             return
         self._tau, weight, rows = tau, tau[:, None], self.F - self.H @ self.response
         r, start = self.H.T @ (weight * rows) - self.dual, (self.response, self.dual)
@@ -461,13 +448,13 @@ def fit_chains(
     """Infer the chains at fixed hyperparameters; `start` is of the same rows, perhaps at others."""
     begin, likelihood, y, weight = clock.perf_counter(), problem.likelihood, problem.y, problem.weight
     if start is None:
-        tau, layout = _START_SITE * weight, problem.layout()
+        tau, layout = POLICY.start_site * weight, problem.layout()
         nu, told = (y - 0.5) * weight, 0.5 * tau[:, None] * problem.coefficient**2
         message, n_rounds = sum_rows(layout[3].ravel(), told.ravel(), layout[0].size), 3
     else:
         tau, nu, message, likelihood, n_rounds = start.tau, start.nu, start.message, start.likelihood, 1
     q = _Posterior(problem, theta, message, start)
-    q.update(tau, nu, n_rounds, _SOLVED)
+    q.update(tau, nu, n_rounds, POLICY.solved)
     bounds, before, n_halved, step, last = list[float](), (tau, nu), 0, np.inf, -np.inf
     rho, rose, n_turns = 1.0, False, 0  # share of the way that sites go
     while True:
@@ -477,15 +464,15 @@ def fit_chains(
         change, size = bound - last, max(1.0, abs(bound))
         n_turns += rose and change < 0.0 and n_halved == 0
         # Bethe's bound may fall a little, but not in turns: then sites of large weight go to and fro.
-        if rose and change < (-_TURN * size if n_turns < _TURNS else 0.0):
-            rho = max(0.5 * rho, _LEAST_SHARE)
-        if change < -_FALL * size and n_halved < _MOST_HALVINGS:
+        if rose and change < (-POLICY.turn * size if n_turns < POLICY.turns else 0.0):
+            rho = max(0.5 * rho, POLICY.least_share)
+        if change < -POLICY.fall * size and n_halved < POLICY.chain_halvings:
             n_halved, tau, nu = n_halved + 1, 0.5 * (tau + before[0]), 0.5 * (nu + before[1])
-            q.update(tau, nu, 1, _SOLVED)
+            q.update(tau, nu, 1, POLICY.solved)
             step = q.step
             continue
         bounds.append(bound)
-        rose, still = change > 0.0, abs(change) < 0.01 * tol * size and step < _STILL * rho
+        rose, still = change > 0.0, abs(change) < 0.01 * tol * size and step < POLICY.still * rho
         converged = still and len(bounds) > 1 + (start is None)
         event = Iteration(len(bounds), max_iter, bound, seconds_since(begin, len(bounds), 0))
         stopped = on_iteration is not None and bool(on_iteration(event))
@@ -496,9 +483,9 @@ def fit_chains(
         if likelihood.has_parameters:
             likelihood = likelihood.learnt(y, mean, variance, weight)
             sites = VARIATIONAL(likelihood, y, (mean, variance, variance), weight)
-        tau = tau + rho * (np.maximum(sites.weight, _LEAST_SITE) - tau)
+        tau = tau + rho * (np.maximum(sites.weight, 1e-12) - tau)
         nu = nu + rho * (sites.pseudo_linear(mean) - nu)
-        q.update(tau, nu, 2, _SOLVED if len(bounds) < 3 else _SOLVED_LATER)
+        q.update(tau, nu, 2, POLICY.solved if len(bounds) < 3 else POLICY.solved_later)
         step = q.step
 
 
@@ -533,7 +520,7 @@ def learn_chains(problem: ChainProblem, theta: Array, *, max_iter: int, tol: flo
         last[:] = [fit]
         return log_posterior(problem, fit), gradient_of_bound(problem, fit) - (logs - mean) / deviation**2
 
-    limits = np.column_stack([mean - _BOUNDS, mean + _BOUNDS])
+    limits = np.column_stack([mean - POLICY.log_reach, mean + POLICY.log_reach])
     best = hyper.maximise(objective, theta, limits, max_iter=30, tol=1e-4)
     if not last:
         raise DataError(

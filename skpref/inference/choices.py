@@ -16,18 +16,11 @@ from scipy.special import ndtri
 
 from skpref._compiled.choices import expected_choices, expected_shares, matching_choices
 from skpref.data.comparisons import are_decided, sizes_of, starts_of
+from skpref.inference.policy import POLICY
 from skpref.likelihoods import Luce
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
-
-# Points that an expectation is taken at, and the least number of Gauss-Hermite points for each difference: where there
-# would be fewer, the points are those of Sobol's sequence. The second rule is for fits that only prepare others.
-_RULES = (256, 4), (81, 3)
-_MOST_A_LINE = 20  # Gauss-Hermite points of one difference
-_LEAST_WEIGHT = 1e-9  # weight of a point that counts
-# Sets of them that choices take in turn, so that their errors do not add up.
-_SETS = 16
 
 
 class Nodes(NamedTuple):
@@ -79,7 +72,7 @@ def shares_of(starts: IntArray, mean: Array, variance: Array) -> Array:
 @cache
 def nodes_of(most: int, *, coarse: bool = False) -> Nodes:
     """Return the points in up to `most` dimensions: products of Gauss-Hermite rules, or points of Sobol's sequence."""
-    sets = [_points(f, *_RULES[coarse]) for f in range(most + 1)]
+    sets = [_points(f, *POLICY.rules[coarse]) for f in range(most + 1)]
     points = [part.transpose(0, 2, 1).ravel() for part, _ in sets]
     logs = [part for _, part in sets]
     ends, log_ends = (np.cumsum([0, *(part.size for part in parts)]) for parts in (points, logs))
@@ -89,7 +82,7 @@ def nodes_of(most: int, *, coarse: bool = False) -> Nodes:
 
 def _points(f: int, most: int, least_a_line: int) -> tuple[Array, Array]:
     """Return sets of points in f dimensions, shape (G, Q, f), and the logarithms of their weights (Q,)."""
-    a_line = min(int(most ** (1.0 / max(f, 1)) + 1e-9), _MOST_A_LINE)
+    a_line = min(int(most ** (1.0 / max(f, 1)) + 1e-9), POLICY.most_a_line)
     if f == 0:
         return np.zeros((1, 1, 0)), np.zeros(1)
     if a_line >= least_a_line:
@@ -97,10 +90,10 @@ def _points(f: int, most: int, least_a_line: int) -> tuple[Array, Array]:
         log_weight = np.log(weight / weight.sum())
         grid = np.stack(np.meshgrid(*[x] * f, indexing="ij"), axis=-1).reshape(-1, f)
         logs = np.asarray(sum(np.meshgrid(*[log_weight] * f, indexing="ij"))).ravel()
-        kept = logs > np.log(_LEAST_WEIGHT)
+        kept = logs > np.log(POLICY.least_weight)
         return grid[None, kept], logs[kept]
-    half = 1 << (_RULES[0][0].bit_length() - 2)
-    return np.stack([_whitened(f, half, seed) for seed in range(_SETS)]), np.full(2 * half, -np.log(2 * half))
+    half = 1 << (POLICY.rules[0][0].bit_length() - 2)
+    return np.stack([_whitened(f, half, seed) for seed in range(POLICY.sets)]), np.full(2 * half, -np.log(2 * half))
 
 
 def _whitened(f: int, n: int, seed: int) -> Array:

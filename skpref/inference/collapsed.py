@@ -14,19 +14,18 @@ The full step of `svi` gives the same q from any state, since the site of a Gaus
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from skpref._checks import check_arrays, check_positive
 from skpref._math.linalg import cholesky_precision, log_det, product, solve_lower, solve_lower_t
+from skpref._math.special import LOG_TWO_PI
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.exact import inverse_spd
 
 if TYPE_CHECKING:
     from skpref._typing import Array
-
-_LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +81,7 @@ def collapse(moments: Moments, beta: float) -> Collapsed:
     S = inverse_spd(chol)
     unexplained = moments.prior - float(np.trace(A))
     fitted = float(np.sum(b * mean))
-    value = 0.5 * n_outputs * (moments.weight * (np.log(beta) - _LOG_TWO_PI) - log_det(chol) - beta * unexplained)
+    value = 0.5 * n_outputs * (moments.weight * (np.log(beta) - LOG_TWO_PI) - log_det(chol) - beta * unexplained)
     value += 0.5 * beta * (fitted - moments.square)
     # tr(S A) = (M - tr S) / beta, without a product.
     spent = (S.shape[0] - float(np.trace(S))) / beta

@@ -18,6 +18,7 @@ import numpy as np
 from skpref._math.linalg import log_det
 from skpref.exceptions import DataError
 from skpref.inference.exact import ExactPosterior, check_problem, conjugate, explicit_gradient, log_normaliser
+from skpref.inference.policy import POLICY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.inference.exact import Conjugate
     from skpref.likelihoods import Likelihood
-
-_MEMORY = 5  # steps that Anderson's method combines
-_NEAR = 0.3  # gap below which steps are combined
-_RCOND = 1e-8  # relative condition of the residuals of these steps
-_SHRINK, _LEAST_DAMPING = 0.7, 0.1  # factor on the damping when the gap does not fall, and its least value
-_RECOVERS = 1.3  # factor on the damping when it does, since short steps converge slowly
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,21 +174,22 @@ class _Mixer:
         """Return the next sites."""
         fell = tilted.gap < self.last
         if fell:
-            self.damping = min(1.0, _RECOVERS * self.damping)
+            self.damping = min(1.0, POLICY.ep_recovers * self.damping)
         else:
-            self.damping = max(_SHRINK * self.damping, min(self.damping, _LEAST_DAMPING))
-        if not fell or tilted.gap > _NEAR:
+            self.damping = max(POLICY.ep_shrinks * self.damping, min(self.damping, POLICY.ep_least_damping))
+        if not fell or tilted.gap > POLICY.ep_near:
             self.sites, self.residuals = [], []
         self.last = tilted.gap
         n, old = tau.shape[0], np.concatenate([tau, nu])
         residual = np.concatenate([tilted.tau - tau, tilted.nu - nu])
-        self.sites, self.residuals = [*self.sites[-_MEMORY:], old], [*self.residuals[-_MEMORY:], residual]
+        last = POLICY.ep_memory
+        self.sites, self.residuals = [*self.sites[-last:], old], [*self.residuals[-last:], residual]
         new = old + self.damping * residual
         if len(self.sites) > 1:
             unit = np.concatenate([state.variance, np.sqrt(state.variance)])
             d_residual = np.diff(np.array(self.residuals), axis=0)
             d_sites = np.diff(np.array(self.sites), axis=0)
-            mix = np.linalg.lstsq((d_residual * unit).T, residual * unit, rcond=_RCOND)[0]
+            mix = np.linalg.lstsq((d_residual * unit).T, residual * unit, rcond=POLICY.ep_condition)[0]
             mixed = new - mix @ (d_sites + self.damping * d_residual)
             if np.all(mixed[:n] >= 0.0):
                 new = mixed

@@ -7,10 +7,11 @@ natural parameters. The sums of all batches of an epoch give the exact bound of 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skpref._math.special import LOG_TWO_PI
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.collapsed import Moments
 from skpref.inference.exact import inverse_spd
@@ -22,8 +23,6 @@ from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:
     from skpref.inference.problem import MiniBatch, Problem, State
-
-_LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
 
 
 def has_constant_sites(problem: Problem, state: State) -> bool:
@@ -69,7 +68,7 @@ class Epoch:
         second = inverse_spd(block.chol) + np.outer(block.mean, block.mean)
         square = sums.square - 2.0 * float(sums.cross[:, 0] @ block.mean) + float(np.vdot(gram, second))
         square += sums.prior - float(np.trace(gram))
-        fit = sums.weight * (np.log(beta) - _LOG_TWO_PI) - beta * square
+        fit = sums.weight * (np.log(beta) - LOG_TWO_PI) - beta * square
         return float(0.5 * fit - divergence(self.problem, state))
 
 

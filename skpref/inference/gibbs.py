@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from skpref._events import OnIteration
     from skpref._typing import Array
 
-_LARGEST_RHAT, _SWEEPS_TO_JUDGE = 2.0, 40
 
 State: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -245,7 +244,7 @@ def warning_limit(n_chains: int, n_sweeps: int, n_draws: int, tau: float) -> flo
     Where chance explains more than that, the chain is too short for averages.
     """
     limit = rhat_limit(n_chains, n_draws, tau)
-    return min(limit, _LARGEST_RHAT) if n_sweeps >= _SWEEPS_TO_JUDGE else limit
+    return min(limit, 2.0) if n_sweeps >= 40 else limit
 
 
 def effective_sample_size(draws: Array) -> float:

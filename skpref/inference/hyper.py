@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize
 
+from skpref.inference.policy import POLICY
+
 if TYPE_CHECKING:
     from skpref._typing import Array
-
-_MANY: Final = 100  # variables beyond which no scale is learnt: its cost is their square
-_WIDE: Final = 100.0  # largest scale of a variable; the least is its inverse
-_LIMIT_REACHED: Final = 1  # status of L-BFGS-B that ended by its number of iterations; 2 is a failed line search
 
 
 class BudgetSpentError(Exception):
@@ -110,8 +108,8 @@ def _ascend(
         result = minimize(negative, start * stretch, method="L-BFGS-B", jac=True, bounds=limits, options=options)
     except BudgetSpentError:
         return Optimum(best[1], best[0], calls, converged=False, cut_short=True, n_iter=calls, scale=scale)
-    if start.size <= _MANY:
+    if start.size <= POLICY.many_variables:
         spread = np.diagonal(result.hess_inv.todense())
-        scale = np.clip(np.sqrt(np.maximum(spread, 0.0)) / stretch, 1.0 / _WIDE, _WIDE)
-    cut_short = result.status == _LIMIT_REACHED
+        scale = np.clip(np.sqrt(np.maximum(spread, 0.0)) / stretch, 1.0 / POLICY.widest_scale, POLICY.widest_scale)
+    cut_short = result.status == 1  # by the number of iterations; 2 is a failed line search
     return Optimum(best[1], best[0], calls, bool(result.success), cut_short, int(result.nit), scale)

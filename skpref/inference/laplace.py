@@ -9,21 +9,13 @@ import numpy as np
 
 from skpref._math.linalg import log_det, solve_lower, solve_lower_t, symmetric_product
 from skpref.exceptions import SkprefError
-from skpref.inference.exact import (
-    ExactPosterior,
-    check_problem,
-    explicit_gradient,
-    factor,
-    marginals,
-    solve_sites,
-)
+from skpref.inference.exact import ExactPosterior, check_problem, explicit_gradient, factor, marginals, solve_sites
+from skpref.inference.policy import POLICY
 
 if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.likelihoods import Likelihood
 
-_HALVINGS = 40
-_SLACK = 1e-12  # relative rounding error of a log joint, below which a fall is no fall
 
 # (y, z) -> third derivative of log p(y | z) in z.
 ThirdDerivative: TypeAlias = Callable[["Array", "Array"], "Array"]
@@ -51,7 +43,7 @@ def laplace(
         warm = float(weight @ likelihood.log_prob(y, warm_f)) - 0.5 * float(start.alpha @ warm_f)
         if warm > value:
             alpha, f, value = start.alpha, warm_f, warm
-    n_iter, last, slack = 0, np.inf, _SLACK * (1.0 + abs(value))
+    n_iter, last, slack = 0, np.inf, POLICY.slack * (1.0 + abs(value))
     while True:
         _, slope, curvature = likelihood.derivatives(y, f)
         gradient, tau = weight * slope, weight * np.maximum(-curvature, 0.0)
@@ -64,8 +56,8 @@ def laplace(
         converged = decrement <= tol or last / 4.0 < decrement <= slack
         if converged or n_iter == max_iter:
             break
-        n_iter, last, step, slack = n_iter + 1, decrement, 1.0, _SLACK * (1.0 + abs(value))
-        for _ in range(_HALVINGS):
+        n_iter, last, step, slack = n_iter + 1, decrement, 1.0, POLICY.slack * (1.0 + abs(value))
+        for _ in range(POLICY.halvings):
             trial_alpha, trial_f = alpha + step * d_alpha, f + step * d_f
             trial = float(weight @ likelihood.log_prob(y, trial_f)) - 0.5 * float(trial_alpha @ trial_f)
             if trial >= value - slack:

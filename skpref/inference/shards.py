@@ -24,6 +24,7 @@ import numpy as np
 
 from skpref.inference.blocks import DiagonalBlock
 from skpref.inference.checkpoint import content_digest
+from skpref.inference.policy import POLICY
 from skpref.inference.problem import Evaluation, Problem, objectives
 from skpref.inference.sites import Sites
 from skpref.inference.terms.pairs import PairTerm
@@ -42,9 +43,7 @@ if TYPE_CHECKING:
     from skpref.inference.basis import InducingBasis
     from skpref.inference.problem import State
 _NOTHING = np.empty(0)
-_FEW_ROWS = 2_000_000  # comparisons whose items and weights are brought here: 24 bytes each save further passes
 _PREFIX = "skpref-shards-"  # prefix of the names of folders
-_NEW = 60.0  # seconds for which a folder without a lock counts as new
 _ALIGNMENT = 64  # bytes; NumPy and BLAS may take another route to other bits for arrays that start elsewhere
 
 
@@ -144,7 +143,7 @@ def _remove_leftovers(parent: Path) -> None:
     """Remove the folders of killed processes, which nobody locks any more."""
     for folder in parent.glob(f"{_PREFIX}*") if fcntl is not None else ():
         with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > _NEW:  # a new one may not be locked yet
+            if time.time() - folder.stat().st_mtime > POLICY.new_seconds:  # a new one may not be locked yet
                 os.close(_locked(folder))
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -416,7 +415,7 @@ class ShardedProblem(Problem):
         """Return the function x -> A^T diag(weight) A x: a round over the shards unless comparisons are few."""
         assert isinstance(evaluation, _ShardedEvaluation)  # noqa: S101 - what `evaluate` returns
         views = evaluation.views
-        if self.n_rows <= _FEW_ROWS:
+        if self.n_rows <= POLICY.brought_rows:
             if "left" not in self.brought:
                 sides = zip(*self.shards.collect(_pairs, self.rows), strict=True)
                 self.brought["left"], self.brought["right"] = (np.concatenate(side) for side in sides)

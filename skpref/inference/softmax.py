@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from skpref._math.linalg import cholesky_precision, inverse_lower, product, solve_lower, solve_lower_t
 from skpref.inference import hyper
+from skpref.inference.policy import POLICY
 from skpref.likelihoods import Softmax
 
 if TYPE_CHECKING:
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array
     from skpref.inference.terms.base import RowTerm
-
-# Curvature of a row of which the metric of the search is made: that of two equally probable classes is 0.25, that of a
-# row whose class is certain is 0.
-_CURVATURE: Final = 0.05
 
 
 class Mode(NamedTuple):
@@ -50,7 +47,7 @@ def softmax_mode(
 ) -> Mode:
     """Maximise `log_joint` by L-BFGS in the metric of rows of constant curvature; `counts` has shape (n, K)."""
     weight = counts.sum(axis=1)
-    precision = term.gram(_CURVATURE * weight)
+    precision = term.gram(POLICY.curvature * weight)
     precision[np.diag_indices_from(precision)] += 1.0
     chol, total = cholesky_precision(precision), float(weight.sum())
     shape = (precision.shape[0], counts.shape[1])

@@ -13,6 +13,7 @@ import numpy as np
 
 from skpref._math.linalg import inverse_lower
 from skpref.inference.basis import chunks
+from skpref.inference.policy import POLICY
 from skpref.inference.problem import Evaluation, Problem, objectives
 from skpref.inference.shards import summed
 from skpref.inference.sites import VARIATIONAL, Sites
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 # The sites' values, curvature and gradient in the inducing variables, and the pulls of the residuals by scale.
 Sums = tuple[float, Any, Any, dict[str, float]]
-_PAIRS = 32_768  # comparisons whose rows are held at once
 _NOTHING = np.empty(0)
 _NO_SITES = Sites(_NOTHING, _NOTHING, _NOTHING)
 
@@ -68,7 +68,7 @@ def pair_sums_over(
         term = PairTerm(phi, first, second, used.size, residual=residual)
         return _sums(template, state, term, y[part], weight[part])
 
-    total: Sums | None = summed(map(sums_of, chunks(y.size, _PAIRS)))
+    total: Sums | None = summed(map(sums_of, chunks(y.size, POLICY.summed_pairs)))
     return total
 
 

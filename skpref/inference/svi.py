@@ -28,6 +28,7 @@ from skpref.inference.passes import (
     with_arrays_of_likelihood,
     with_arrays_of_scales,
 )
+from skpref.inference.policy import POLICY
 from skpref.inference.problem import (
     Evaluation,
     MiniBatch,
@@ -71,19 +72,7 @@ __all__ = [
     "minibatch_step",
 ]
 
-_MAX_HALVINGS = 60
-_LEVEL_HALVINGS = 4  # halvings of a step of the likelihood's level, which is tried once a pass
-_MAX_LEVEL_STEP = 20.0  # step of the likelihood's level, as wide as the level's range
-_LEAST_CURVATURE = 1e-300
-_LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likelihood's own parameters
-_CG_RTOL = 1e-7  # residual of joint means: relative, and absolute in posterior standard deviations
-_CG_RTOL_FACTORS = 1e-3  # residual where the problem has products
-_SMALLEST_CG_TOL = 1e-200  # least tolerance, positive at a zero gradient
-_MAX_RATIO = 0.95  # ratio of two successive changes of log E[s]: a jump of at most 19 changes
-_WORTH_A_JUMP = 1e-3
-_MAX_JUMP = 10.0  # jump of log E[s]: beside a prior precision of 1e16 times the sites' precision, a sum loses the sites
 _ROUNDING = float(np.finfo(np.float64).eps)
-_SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
 
 
 @dataclass(frozen=True)
@@ -177,7 +166,9 @@ def joint_means(
     operator = LinearOperator(shape, lambda x: whiten(normal_matrix(colour(x))), dtype=np.float64)
     norm = float(np.linalg.norm(gradient))
     # The other side of a product moves next anyway, so an approximate step is enough.
-    tolerance = max(_CG_RTOL_FACTORS * norm, _SMALLEST_CG_TOL) if problem.products else _CG_RTOL * max(norm, 1.0)
+    tolerance = POLICY.mean_tol * max(norm, 1.0)
+    if problem.products:
+        tolerance = max(POLICY.mean_tol_of_products * norm, 1e-200)  # positive at a zero gradient
     step, _ = cg(operator, gradient, rtol=0.0, atol=tolerance)
     mean = start + colour(step)
     return {name: targets[name].with_mean(part) for name, part in zip(names, np.split(mean, cuts), strict=True)}
@@ -194,7 +185,7 @@ def _group_step(
     problem: Problem, state: State, evaluation: Evaluation, group: tuple[str, ...]
 ) -> tuple[State, Evaluation]:
     targets = joint_means(problem, state, evaluation, conjugate_blocks(problem, state, evaluation, group))
-    for halving in range(_MAX_HALVINGS):
+    for halving in range(POLICY.halvings):
         rho = 0.5**halving
         moved = {name: _interpolate(state.blocks[name], target, rho) for name, target in targets.items()}
         candidate = state.with_blocks(moved)
@@ -212,7 +203,7 @@ def _interpolate(block: Block, target: Block, rho: float) -> Block:
 
 
 def _no_fall(before: Evaluation, after: Evaluation) -> bool:
-    return after.objective >= before.objective - _SLACK * (1.0 + abs(before.objective))
+    return after.objective >= before.objective - POLICY.slack * (1.0 + abs(before.objective))
 
 
 def _scale_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple[State, Evaluation]:
@@ -223,7 +214,7 @@ def _scale_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple
     for name, (block_name, part) in closed_form.items():
         targets[name] = _stationary_scale(state, name, state.blocks[block_name], part) or targets[name]
     moved = {block_name for block_name, _ in closed_form.values()}
-    for halving in range(_MAX_HALVINGS):
+    for halving in range(POLICY.halvings):
         rho = 0.5**halving
         scales = {name: mixed_scale(scale, targets[name], rho) for name, scale in state.scales.items()}
         candidate = _with_rescaled_blocks(state, replace(state, scales=scales), closed_form)
@@ -397,8 +388,8 @@ def _move_level(problem: Problem, state: State, evaluation: Evaluation) -> tuple
     slope = float(sites.gradient @ z - follow @ (prior * block.mean))
     # The curvature is 0 where every rate underflows, and then tells nothing of the length of the step.
     curvature = float(sites.weight @ z**2 + follow @ (prior * follow))
-    step = slope / curvature if curvature > _LEAST_CURVATURE else float(np.copysign(_MAX_LEVEL_STEP, slope))
-    for _ in range(_LEVEL_HALVINGS):
+    step = slope / curvature if curvature > 1e-300 else float(np.copysign(POLICY.most_level_step, slope))
+    for _ in range(POLICY.level_halvings):
         moved = replace(problem, likelihood=problem.likelihood.with_level(step, problem.y, problem.weight))
         candidate = state.with_blocks({name: block.with_mean(block.mean + step * follow)})
         after = moved.evaluate(candidate, evaluation, (name,))
@@ -418,9 +409,9 @@ def _accelerated_step(
     """
     if problem.rule.integrates and problem.rule.monotone and len(path) > 2:
         first, second = path[-2] - path[-3], path[-1] - path[-2]
-        ratio = np.clip(np.divide(second, first, out=np.zeros_like(first), where=first != 0.0), 0.0, _MAX_RATIO)
-        shift = np.clip(second * ratio / (1.0 - ratio), -_MAX_JUMP, _MAX_JUMP)
-        if np.any(np.abs(shift) > _WORTH_A_JUMP):
+        ratio = np.clip(np.divide(second, first, out=np.zeros_like(first), where=first != 0.0), 0.0, POLICY.most_ratio)
+        shift = np.clip(second * ratio / (1.0 - ratio), -POLICY.most_jump, POLICY.most_jump)
+        if np.any(np.abs(shift) > POLICY.worth_jump):
             scales = {name: moved_scale(scale, d) for (name, scale), d in zip(state.scales.items(), shift, strict=True)}
             far = replace(state, scales=scales)
             next_state, after = full_step(problem, far, problem.evaluate(far, evaluation))
@@ -451,7 +442,7 @@ def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np
                 problem = schedule.tune(problem, batch, index, before, evaluation)
         if problem.learns and problem.likelihood.has_parameters:
             # Once a pass, on many observations, so that rare answers occur.
-            sample = problem.batch(rng.permutation(problem.n_observations)[:_LEARNING_ROWS])
+            sample = problem.batch(rng.permutation(problem.n_observations)[: POLICY.learning_rows])
             learnt, _ = _learn_likelihood(sample, state, evaluate(sample, state))
             problem = replace(problem, likelihood=learnt.likelihood)
         bounds.append(float(np.mean(estimates)) if epoch is None else epoch.bound(state))

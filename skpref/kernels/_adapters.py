@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 # Rows of a chunk of the generic gradient: scikit-learn returns (2 rows)^2 n_theta numbers for it.
 _ROWS = 64
-_FARTHEST = 1e3  # distance in length-scales at which Matern kernels are 0: an infinite one times 0 would be NaN
 
 
 @runtime_checkable
@@ -156,7 +155,7 @@ def _matern_value(d2: Array, nu: float) -> Array:
     """Return the Matern kernel of the scaled squared distance d2."""
     if nu == np.inf:
         return np.asarray(np.exp(-0.5 * d2))
-    t = np.minimum(np.sqrt(2.0 * nu * d2), _FARTHEST)
+    t = np.minimum(np.sqrt(2.0 * nu * d2), 1e3)  # an infinite one times 0 would be NaN
     if nu in {0.5, 1.5, 2.5}:
         polynomial = {0.5: 1.0, 1.5: 1.0 + t, 2.5: 1.0 + t + t * t / 3.0}[nu]
         return np.asarray(polynomial * np.exp(-t))

@@ -7,12 +7,7 @@ from skpref.likelihoods.gaussian import Gaussian
 from skpref.likelihoods.margins import PairwiseMargin
 from skpref.likelihoods.ordinal import OrdinalProbit
 from skpref.likelihoods.ordinal_mixtures import OrdinalLogit, OrdinalRobust
-from skpref.likelihoods.pairwise import (
-    Luce,
-    PairwiseLikelihood,
-    PairwiseLogit,
-    PairwiseProbit,
-)
+from skpref.likelihoods.pairwise import Luce, PairwiseLikelihood, PairwiseLogit, PairwiseProbit
 from skpref.likelihoods.robust import StudentT
 from skpref.likelihoods.softmax import Softmax
 from skpref.likelihoods.ties import PairwiseLogitTies, PairwiseProbitTies, PairwiseTies

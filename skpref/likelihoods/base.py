@@ -15,6 +15,7 @@ import numpy as np
 from skpref._math.quadrature import expectation as gaussian_expectation
 from skpref._typing import Array
 from skpref.exceptions import DataError
+from skpref.likelihoods.policy import POLICY
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Likelihood"]
 
 Triple: TypeAlias = tuple[Array, Array, Array]
-_NEWTON_STEPS, _STEP = 30, 10.0  # steps to the mode, and the longest one
 
 
 @dataclass(frozen=True)
@@ -247,10 +247,10 @@ class Likelihood(ABC):
         """See `tilted`."""
         # The nodes are those of N(z, v) around the mode of p(y | z) N(z; mu, v), which Newton's method finds.
         z, shift = mu, np.zeros_like(mu)  # z = mu + v shift
-        for _ in range(_NEWTON_STEPS):
+        for _ in range(POLICY.newton_steps):
             _, first, second = self._derivatives(y, z)
             step = v * (first - shift) / (1.0 + v * np.maximum(-second, 0.0))
-            z = z + np.clip(step, -_STEP, _STEP)
+            z = z + np.clip(step, -POLICY.longest_step, POLICY.longest_step)
             shift = np.divide(z - mu, v, where=v > 0.0, out=shift)
         peak, _, _ = self._derivatives(y, z)
 

@@ -13,6 +13,7 @@ from skpref._math.special import log_expit_derivatives
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood
 from skpref.likelihoods.pairwise import PairwiseLogit
+from skpref.likelihoods.policy import POLICY
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -24,12 +25,6 @@ __all__ = ["NegativeBinomial", "Poisson"]
 
 _LARGEST: Final = 230.0  # limit on exponents: means are at most 1e100, and their cubes finite
 _LEAST: Final = 1e-300
-_MOST_OFF: Final = 10.0  # log of the rate over the mean count
-_DISPERSION: Final = (1e-5, 1e4)  # range of a learnt dispersion
-_ROUNDS: Final = 3  # rounds of learning rate and dispersion, which hardly depend on each other
-_LARGEST_STEP: Final = 2.0  # step of the log of the rate in Newton's method
-_LOG_DISPERSION_TOL: Final = 1e-3
-_LEAST_GAIN: Final = 1e-7  # relative gain of the bound below which rounds end
 
 
 @dataclass(frozen=True)
@@ -73,7 +68,7 @@ class _Counts(Likelihood):
     def _with_log_rate(self, log_rate: float, y: Array, weight: Array) -> Self:
         """Return the likelihood with a rate within a factor of e^10 of the mean count."""
         log_mean = np.log(max(float(weight @ y), _LEAST)) - np.log(float(weight.sum()))
-        return replace(self, rate=float(np.exp(np.clip(log_rate, log_mean - _MOST_OFF, log_mean + _MOST_OFF))))
+        return replace(self, rate=float(np.exp(np.clip(log_rate, log_mean - 10.0, log_mean + 10.0))))
 
     def guess(self, y: Array) -> Array:
         """Return log((y + 1/2) / rate): from the prior, Newton's steps of a huge count overshoot.
@@ -247,21 +242,21 @@ class NegativeBinomial(_Counts):
             return float(weight @ trial.expectation(y, mu, v)[0])
 
         best, value = self, fit_of(self)
-        for _ in range(_ROUNDS):
+        for _ in range(POLICY.count_rounds):
             _, first, half = best.expectation(y, mu, v)
             step = float(weight @ first) / max(-2.0 * float(weight @ half), _LEAST)
-            rate = best.with_level(float(np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)), y, weight).rate
+            rate = best.with_level(float(np.clip(step, -2.0, 2.0)), y, weight).rate
             if fit_of(replace(best, rate=rate)) < value:
                 rate = best.rate  # the step went too far; it is another one at another dispersion
             found = minimize_scalar(
                 lambda log_dispersion, rate=rate: -fit_of(replace(self, rate=rate, dispersion=np.exp(log_dispersion))),
-                bounds=np.log(_DISPERSION),
+                bounds=np.log(POLICY.dispersion),
                 method="bounded",
-                options={"xatol": _LOG_DISPERSION_TOL},
+                options={"xatol": POLICY.dispersion_tol},
             )
             gain = float(-found.fun) - value
             if gain > 0.0:
                 best, value = replace(self, rate=rate, dispersion=float(np.exp(found.x))), value + gain
-            if gain < _LEAST_GAIN * (1.0 + abs(value)):
+            if gain < POLICY.count_gain * (1.0 + abs(value)):
                 break
         return best

@@ -9,13 +9,14 @@ nearest zero of D, |Im z| is between pi and 2 pi: expectations need no more node
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from skpref._math.quadrature import expectation as gaussian_expectation
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood
+from skpref.likelihoods.policy import POLICY
 from skpref.likelihoods.ties import share_of_left
 
 if TYPE_CHECKING:
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from skpref.likelihoods.base import Triple
 
 __all__ = ["PairwiseDavidson"]
-
-_HALVINGS: Final = 20
-_SMALLEST_STEP: Final = 1e-5  # step of log nu below which `learnt` stops
-_FLATTEST: Final = 1e-10  # least curvature of a Newton step
 
 
 @dataclass(frozen=True)
@@ -128,8 +125,9 @@ class PairwiseDavidson(Likelihood):
 
         _, tied, bend = np.stack(gaussian_expectation(moments, mu, v)) @ weight
         slope = float(weight @ (y == 0.5) - tied)
-        step, value = float(np.clip(slope / max(bend, _FLATTEST), -1.0, 1.0)), weight @ self._expectation(y, mu, v)[0]
-        for _ in range(_HALVINGS if abs(step) >= _SMALLEST_STEP else 0):
+        step = float(np.clip(slope / max(bend, POLICY.least_curvature), -1.0, 1.0))
+        value = weight @ self._expectation(y, mu, v)[0]
+        for _ in range(POLICY.halvings if abs(step) >= POLICY.least_step else 0):
             trial = replace(self, nu=self.nu * float(np.exp(step)))
             if weight @ trial._expectation(y, mu, v)[0] >= value:  # noqa: SLF001 - its own class
                 return trial

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skpref._math.special import LOG_TWO_PI
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from skpref.likelihoods.base import Triple
 
 __all__ = ["Gaussian"]
-
-_LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True)
@@ -67,5 +66,5 @@ class Gaussian(Likelihood):
 def _log_normal(residual: Array, precision: Array) -> Triple:
     """Return the log density and its derivatives in the mean."""
     first = precision * residual
-    value = 0.5 * (np.log(precision) - _LOG_TWO_PI - first * residual)
+    value = 0.5 * (np.log(precision) - LOG_TWO_PI - first * residual)
     return value, first, -precision

@@ -9,7 +9,7 @@ is unconstrained. E[log p] is concave in (1, b_1, .., b_{r-1})/noise, the coordi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import block_diag, cho_solve
@@ -19,6 +19,7 @@ from skpref._compiled.ordinal import ENDS, SCORES, THRESHOLDS, VALUES, expected_
 from skpref._math.bands import band, mirrored, tail_band
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood, broadcast
+from skpref.likelihoods.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
     from skpref.likelihoods.base import Triple
 
 __all__ = ["OrdinalProbit", "level_numbers"]
-
-_HALVINGS: Final = 20
-_SMALLEST_GAIN: Final = 1e-10  # gain of a step, relative to the objective, below which `learnt` stops
-_LEFT: Final = 0.1  # share of a gap between thresholds, or of 1/noise, that a step must leave
-_RIDGE: Final = 1e-12
 
 
 class Projections(NamedTuple):
@@ -460,9 +456,9 @@ class OrdinalProbit(Likelihood):
         value, gradient, hessian = self._derivatives_of(sums)
         slope, curvature = free.T @ gradient, free.T @ -hessian @ free
         scale = np.sqrt(np.maximum(np.diag(curvature), np.finfo(np.float64).tiny))
-        curvature = curvature / scale[:, None] / scale + _RIDGE * np.eye(scale.size)
+        curvature = curvature / scale[:, None] / scale + 1e-12 * np.eye(scale.size)
         step = np.linalg.solve(curvature, slope / scale) / scale
-        if slope @ step <= _SMALLEST_GAIN * abs(value):
+        if slope @ step <= POLICY.least_gain * abs(value):
             return self
         return self._halved(free @ step, value, objective)
 
@@ -472,8 +468,9 @@ class OrdinalProbit(Likelihood):
         # 1/noise and the gaps must stay positive; how fast they fall along the step.
         left = np.concatenate([now[:1], np.diff(now[1:])])
         falls = -np.concatenate([step[:1], np.diff(step[1:])])
-        share = min(1.0, *((1.0 - _LEFT) * left[falls > 0.0] / falls[falls > 0.0]), 1.0 / (_LEFT * max(step[0], 1.0)))
-        for _ in range(_HALVINGS):
+        keep = POLICY.left
+        share = min(1.0, *((1.0 - keep) * left[falls > 0.0] / falls[falls > 0.0]), 1.0 / (keep * max(step[0], 1.0)))
+        for _ in range(POLICY.halvings):
             inverse, *b = now + share * step
             b = np.asarray(b) / inverse * self.noise
             if np.all(np.diff(b) > 0.0) and np.all(np.isfinite(b)):
@@ -594,11 +591,7 @@ def _theta_channels(terms: Band) -> tuple[Array, ...]:
     # The ends are m + (u - m) and m - (m - w): sums in them split so that the large m comes with exact factors.
     scale_first = mean * bend - at_upper * to_upper**2 + at_lower * to_lower**2 - mean
     scale_second = to_lower * lower_second - to_upper * upper_second - mean * third - 2.0 * bend
-    return (
-        *_value_channels(terms),
-        *(bend, upper_first, scale_first),
-        *(-third, upper_second, scale_second),
-    )
+    return (*_value_channels(terms), *(bend, upper_first, scale_first), *(-third, upper_second, scale_second))
 
 
 def level_numbers(y: Array, n_levels: int) -> IntArray:

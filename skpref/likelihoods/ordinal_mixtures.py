@@ -17,6 +17,7 @@ from skpref._compiled.ordinal import VALUES
 from skpref._math.quadrature import expectation as gaussian_expectation
 from skpref.likelihoods.base import broadcast
 from skpref.likelihoods.ordinal import OrdinalProbit, level_numbers
+from skpref.likelihoods.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,6 @@ _LOGISTIC: Final = (
     (0.027912418727972, 1.0 / 0.308904252267995),
     (0.001449567805354, 1.0 / 0.238212616409306),
 )
-_KINK: Final = 4.0  # ratio to the noise of the length over which log p changes where random levels outweigh
 
 
 class _Parts(NamedTuple):
@@ -141,7 +141,7 @@ class _OrdinalMixture(OrdinalProbit):
     ) -> Array:
         """Stack the expectations of function(y, z) over z ~ N(mu, v)."""
         shape, level = y.shape, level_numbers(y, self.n_levels).ravel()
-        unit = self.noise / (_KINK if self.lapse > 0.0 else 1.0)
+        unit = self.noise / (POLICY.kink if self.lapse > 0.0 else 1.0)
         mu, v = mu.ravel() / unit, v.ravel() / unit**2
         out = np.empty((len(function(np.empty(0), np.empty(0))), level.size))
         for k in np.unique(level).tolist():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit, ndtr
@@ -20,7 +20,7 @@ from scipy.special import expit, ndtr
 from skpref._compiled.pairwise import MODE_STEPS, MODE_TOLERANCE, expected_log_cdf, tilted_logit
 from skpref._math.quadrature import chunks
 from skpref._math.quadrature import expectation as gaussian_expectation
-from skpref._math.special import log_expit_derivatives, log_ndtr_derivatives
+from skpref._math.special import INVERSE_SQRT_TWO_PI, log_expit_derivatives, log_ndtr_derivatives
 from skpref.likelihoods.base import Likelihood
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from skpref.likelihoods.base import Triple
 
 __all__ = ["Luce", "PairwiseLikelihood", "PairwiseLogit", "PairwiseProbit", "beta_binomial_variance"]
-
-_INVERSE_SQRT_TWO_PI: Final = float(1.0 / np.sqrt(2.0 * np.pi))
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,7 @@ class PairwiseProbit(PairwiseLikelihood):
 
     def _linearised(self, y: Array, mu: Array, v: Array, prior_variance: Array) -> tuple[Array, Array]:
         z_hat = mu / np.sqrt(1.0 + v)
-        g = _INVERSE_SQRT_TWO_PI * np.exp(-0.5 * z_hat * z_hat)
+        g = INVERSE_SQRT_TWO_PI * np.exp(-0.5 * z_hat * z_hat)
         scaled = g / beta_binomial_variance(prior_variance)
         return scaled * g, scaled * (y - ndtr(z_hat))
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.special import gammaln
 
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood
+from skpref.likelihoods.policy import POLICY
 
 if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.likelihoods.base import Triple
 
 __all__ = ["StudentT"]
-
-_ROUNDS: Final = 20  # iterations of the fixed point of `learnt`
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class StudentT(Likelihood):
             A new object.
         """
         square, scale2, nu = (y - mu) ** 2 + v, self.scale**2, self.df
-        for _ in range(_ROUNDS):
+        for _ in range(POLICY.robust_rounds):
             precision = (nu + 1.0) / (nu + square / scale2)
             scale2 = max(float(weight @ (precision * square)) / float(weight.sum()), self.least**2)
         return replace(self, scale=float(np.sqrt(scale2)))

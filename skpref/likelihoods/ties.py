@@ -27,6 +27,7 @@ from skpref._math.quadrature import expectation as gaussian_expectation
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood
 from skpref.likelihoods.pairwise import PairwiseLikelihood, PairwiseLogit, PairwiseProbit
+from skpref.likelihoods.policy import POLICY
 
 if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray, IntArray
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["PairwiseLogitTies", "PairwiseProbitTies", "PairwiseTies"]
 
 _FEWEST_LEVELS: Final = 3
-_FLATTEST: Final = 1e-10  # least relative curvature of a Newton step
-_HALVINGS: Final = 20
-_OFF_GRID: Final = 1e-9  # distance of a label from a level beyond which it is soft
-_SMALLEST_STEP: Final = 1e-5  # relative step of the threshold below which `learnt` stops
 
 
 @dataclass(frozen=True)
@@ -150,7 +147,8 @@ class PairwiseTies(Likelihood):
         """
         place = y * (self.n_levels - 1.0)
         level = np.rint(place)
-        return np.where(np.abs(place - level) < _OFF_GRID, level, -1.0).astype(np.int64)
+        # Distance of a label from a level beyond which it is soft.
+        return np.where(np.abs(place - level) < 1e-9, level, -1.0).astype(np.int64)
 
     def inner_levels(self, y: Array) -> list[tuple[BoolArray, float, float]]:
         """Return the rows of each level between two thresholds, its centre and its half width.
@@ -263,8 +261,9 @@ class PairwiseTies(Likelihood):
         value, slope, curvature = self._log_threshold_derivatives(y, mu, v, weight)
         bend, axes = np.linalg.eigh(curvature)
         bend = np.abs(bend)
-        step = np.clip(axes @ (axes.T @ slope / np.maximum(bend, max(_FLATTEST * bend.max(), _FLATTEST))), -1.0, 1.0)
-        for _ in range(_HALVINGS if np.abs(step).max() >= _SMALLEST_STEP else 0):
+        bend = np.maximum(bend, POLICY.least_curvature * max(bend.max(), 1.0))
+        step = np.clip(axes @ (axes.T @ slope / bend), -1.0, 1.0)
+        for _ in range(POLICY.halvings if np.abs(step).max() >= POLICY.least_step else 0):
             trial = self
             for gap, part in enumerate(step.tolist()):
                 trial = trial.stretched(gap, part)

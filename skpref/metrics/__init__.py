@@ -8,12 +8,7 @@ folds may lack levels: `log_loss_scorer` and `ranked_probability_scorer`. Compar
 `answers_log_loss` and `answers_rps`, each with a scorer. Choices among several items: `choice_log_loss`, with a scorer.
 """
 
-from skpref.metrics._answers import (
-    answers_log_loss,
-    answers_log_loss_scorer,
-    answers_rps,
-    answers_rps_scorer,
-)
+from skpref.metrics._answers import answers_log_loss, answers_log_loss_scorer, answers_rps, answers_rps_scorer
 from skpref.metrics._choices import choice_log_loss, choice_log_loss_scorer
 from skpref.metrics._levels import (
     averaged_mae,

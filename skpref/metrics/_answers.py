@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array
 
 _FLOOR: Final = float(np.finfo(np.float64).tiny)  # smallest probability: a loss of 708 nats
-_SUM_TOLERANCE: Final = 1e-6
 
 
 def answers_log_loss(y: ArrayLike, p: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
@@ -177,7 +176,7 @@ def _predicted(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
 def _checked(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Array, Array, Array]:
     """Return the shares of the three answers and their probabilities, (n, 3) each, and weights."""
     probability = check_array(p, input_name="p", dtype=np.float64)
-    sums_up = np.abs(probability.sum(axis=1) - 1.0) <= _SUM_TOLERANCE
+    sums_up = np.abs(probability.sum(axis=1) - 1.0) <= 1e-6
     if probability.shape[1] != 3 or probability.min() < 0.0 or not sums_up.all():
         raise DataError(
             f"p must have 3 columns of probabilities that sum to 1: left, tie, right; got shape {probability.shape}, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import column_or_1d
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skpref._typing import Array
-
-# Tolerance of the sum of a row of probabilities; float32 has 7 digits.
-_ROW_SUM: Final = 1e-5
 
 
 def mean_zero_one_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
@@ -325,6 +322,6 @@ def _level_probabilities(p: ArrayLike) -> Array:
     if np.any(outside):
         raise DataError(f"p must lie in [0, 1]; got {probability[outside][0]:g} and {outside.sum() - 1} more outside")
     off = np.abs(probability.sum(axis=1) - 1.0)
-    if np.any(off > _ROW_SUM):
+    if np.any(off > 1e-5):  # float32 has 7 digits
         raise DataError(f"rows of p must sum to 1; row {np.argmax(off)} sums to {probability[np.argmax(off)].sum():g}")
     return probability

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-_WIDE = 20.0  # ratio of the most to the fewest labels from which their axis is logarithmic
-
 
 @dataclass(eq=False, repr=False)
 class AnnotatorDisplay(Display):
@@ -112,7 +110,8 @@ class AnnotatorDisplay(Display):
         reach = np.maximum([mean - np.asarray(self.accuracy_low), np.asarray(self.accuracy_high) - mean], 0.0)
         ax.axhline(0.5, linestyle=":", color="grey")
         ax.errorbar(n, mean, yerr=reach, fmt="o", markersize=4, color=COLOUR, ecolor=PALE, elinewidth=2, alpha=0.8)
-        if n.size and n.max() > _WIDE * n.min():
+        # Ratio of the most to the fewest labels from which their axis is logarithmic.
+        if n.size and n.max() > 20.0 * n.min():
             ax.set_xscale("log")
         else:
             ax.xaxis.get_major_locator().set_params(integer=True)

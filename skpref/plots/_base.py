@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 COLOUR = "#1f5fa8"
 PALE = "#9fbfe0"
 _LONGEST_NAME = 30
-_INCHES_OF_LABEL = 0.22  # room of a label in a new figure
 _LINE = 1.5  # height of a line in heights of its letters
-_SMALLEST = 3.0  # height of letters in points
 _MISSING = "plots need matplotlib: pip install 'skpref[plots]'"
 
 
@@ -48,7 +46,8 @@ def _axes(ax: Axes | None, *n_labels: int) -> Axes:
         return ax
     with importing(_MISSING):
         import matplotlib.pyplot as plt
-    size = [max(usual, _INCHES_OF_LABEL * n) for usual, n in zip(plt.rcParams["figure.figsize"], n_labels, strict=True)]
+    # Room of a label in a new figure.
+    size = [max(usual, 0.22 * n) for usual, n in zip(plt.rcParams["figure.figsize"], n_labels, strict=True)]
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
@@ -57,7 +56,7 @@ def fitting(ax: Axes, n: int) -> tuple[int, float]:
     box = ax.get_window_extent()  # in dots
     height = box.height if ax.get_aspect() == "auto" else min(box.height, box.width)
     room = 72.0 / ax.figure.dpi * height / max(n, 1)  # in points
-    step = math.ceil(_LINE * _SMALLEST / room)
+    step = math.ceil(_LINE * 3.0 / room)  # height of letters in points
     return step, step * room / _LINE
 
 

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array
 
-_N_ITEMS = 5
 _N_TIMES = 200
-_AHEAD = 0.1  # share of the time of the comparisons that is forecast
 _STYLES = "-", "--", ":", "-."  # line styles, of the first ten lines, the next ten ...
 
 
@@ -122,10 +120,10 @@ class SkillCurvesDisplay(Display):
         first, end, is_dated = _span_of(model)
         if items is None:
             best = np.argsort(-model.utility(model.item_ids_, groups=groups), kind="stable")
-            items = model.item_ids_[best[:_N_ITEMS]]
+            items = model.item_ids_[best[:5]]
         if times is None:
             start = min(first.values())
-            later = end + _AHEAD * (end - start or 1.0)
+            later = end + 0.1 * (end - start or 1.0)  # forecast
             grid = np.append(np.linspace(start, end, _N_TIMES), np.linspace(end, later, _N_TIMES // 10))
         else:
             grid = as_times(times, "times", is_dated=is_dated)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
-_MOST_NUMBERS = 15  # items up to which the cells of a win matrix show their numbers
-
 
 @dataclass(eq=False, repr=False)
 class WinMatrixDisplay(Display):
@@ -119,7 +117,8 @@ class WinMatrixDisplay(Display):
         shown = ax.get_yticks().astype(int)
         ax.set_xticks(shown, [names[k] for k in shown], parse_math=False, rotation=90, fontsize=small)
         ax.set_title(printable(self.title), parse_math=False, wrap=True, pad=10)  # above the numbers beside the colours
-        for row, column in np.argwhere(~np.isnan(shares)) if len(names) <= _MOST_NUMBERS else ():
+        # Items up to which the cells of a win matrix show their numbers.
+        for row, column in np.argwhere(~np.isnan(shares)) if len(names) <= 15 else ():
             share = shares[row, column]
             text = f"{share:.2f}".removeprefix("0")
             colour = "white" if abs(share - 0.5) > 0.3 else "black"

@@ -20,18 +20,13 @@ from skpref.data.ids import shorten
 from skpref.data.labels import name_ties
 from skpref.exceptions import DataError
 from skpref.search.loop import Settings
+from skpref.search.policy import POLICY
 from skpref.settings import Fixed
 
 _NOWHERE = object()
 _PRIMITIVES = (type(None), bool, int, float, str)  # types that optuna stores unchanged
-_SEEDS = 2**31 - 1
-_TAIL = 1e-12  # probability of each tail in which no quantile is computed
-_FEW_ITEMS = 100  # items up to which all are inducing points, and their number is not searched
-# Names of kernels; None is the default, "product-matern-3/2".
-_MOST_SMOOTH = 500  # products up to which utilities may be a smooth function of attributes, which takes longer
 _KERNELS = None, "product-matern-1/2", "squared-exponential", "additive-matern-3/2"
 _AUTO = ["auto", "logit"]  # likelihoods where nothing is known of the labels
-_MANY_FEATURES = 50  # features up to which length-scales of single ones are tried; beyond, it takes too long
 _KINDS = "a list, a distribution of scipy.stats (anything with `rvs`), a LogInteger, or a distribution of optuna"
 
 
@@ -173,7 +168,7 @@ def _pairwise(estimator: Any) -> dict[str, Any]:
         return space
     if not moves:
         space["item_effects"] = [False, True]
-    if items.ids.size > _FEW_ITEMS:
+    if items.ids.size > POLICY.few_items:
         space["inducing"] = LogInteger(50, min(500, items.ids.size))
     return space
 
@@ -196,7 +191,7 @@ def _items(estimator: Any) -> dict[str, Any]:
     space, items = _pairwise(estimator) | _answers(estimator), estimator.items
     if items is not None and estimator.kernel is None:
         space["kernel"] = list(_KERNELS)
-    if items is not None and items.features.shape[1] <= _MANY_FEATURES:
+    if items is not None and items.features.shape[1] <= POLICY.many_features:
         space["optimizer"] = ["auto", "l-bfgs-b"]
     elif items is not None and estimator.kernel is None:
         space["optimizer"] = ["auto"]
@@ -213,7 +208,7 @@ def _crowd(estimator: Any) -> dict[str, Any]:
     if estimator.factor_prior is None or estimator.factor_prior.item_scale is not None:
         space["factor_prior__item_scale__rate"] = stats.loguniform(0.02, 20.0)
     items, has_tasks = estimator.items, str(estimator.likelihood) == "luce"
-    if has_tasks and estimator.kernel is None and items is not None and items.ids.size <= _MOST_SMOOTH:
+    if has_tasks and estimator.kernel is None and items is not None and items.ids.size <= POLICY.most_smooth:
         space["kernel"] = [None, "product-matern-3/2"]  # part-worths, or a smooth function
     return space
 
@@ -363,9 +358,10 @@ def _suggest(trial: Any, name: str, distribution: Any) -> Any:
         draw = trial.suggest_int if kind.endswith("int") else trial.suggest_float
         return draw(name, low, high, log=kind.startswith("log"))
     if hasattr(distribution, "ppf"):
-        value = distribution.ppf(trial.suggest_float(name, _TAIL, 1.0 - _TAIL))
+        # Probability of each tail in which no quantile is computed.
+        value = distribution.ppf(trial.suggest_float(name, 1e-12, 1.0 - 1e-12))
         return value.item() if isinstance(value, np.generic) else value
-    return distribution.rvs(random_state=trial.suggest_int(name, 0, _SEEDS))
+    return distribution.rvs(random_state=trial.suggest_int(name, 0, (2**31 - 1)))
 
 
 def _nearest(distribution: Any, value: Any) -> Any:

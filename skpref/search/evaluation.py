@@ -22,10 +22,10 @@ from skpref._text import error_line
 from skpref.exceptions import DataError
 from skpref.search.figures import figures_of
 from skpref.search.loop import Settings
+from skpref.search.policy import POLICY
 from skpref.search.sampler import ERROR
 from skpref.search.sharing import has_ended
 
-PARTS = 4  # parts of a fit; the pruner looks after the first one
 _FOLD = "skpref:fold{}"  # attribute of a trial in a study: what came out of one fold
 _KEPT = ("test_scores", "train_scores", "fit_time", "score_time", "n_test_samples")
 STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
@@ -104,7 +104,7 @@ class Evaluation:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a trial of a process that was killed has reported some steps before
                 trial.report(float(np.mean(list(scores.values()))), parts)
-            return bool(parts < PARTS * self._n_splits and trial.should_prune())
+            return bool(parts < POLICY.parts * self._n_splits and trial.should_prune())
 
         with self.contexts.trial(trial.number, settings) as task:
             for first in range(0, self._n_splits, self._at_once):
@@ -118,7 +118,7 @@ class Evaluation:
                     trial.set_user_attr(_FOLD.format(fold), _storable(out))
                     score = self._score_of(out)
                     task.add(out)
-                    task.pruned |= report(fold, score, PARTS * (fold + 1))
+                    task.pruned |= report(fold, score, POLICY.parts * (fold + 1))
                 if task.pruned:
                     break
         if task.pruned:
@@ -290,8 +290,8 @@ class Watch:
     def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> bool:
         """Look once: after the first quarter, or the first later one at which the estimator can predict."""
         del context
-        parts = PARTS * iteration.step // iteration.n_max
-        if self._looked or not self._parts < parts < PARTS or iteration.fitted is None:
+        parts = POLICY.parts * iteration.step // iteration.n_max
+        if self._looked or not self._parts < parts < POLICY.parts or iteration.fitted is None:
             return self.stopped
         self._parts = parts  # a chain in its burn-in is not looked at one sweep later: a single sample tells little
         fitted = iteration.fitted()

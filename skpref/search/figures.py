@@ -14,9 +14,8 @@ from skpref._warn import warn
 from skpref.exceptions import TrackingWarning
 from skpref.plots import offscreen_axes
 from skpref.search.loop import quietly, require_optuna
+from skpref.search.policy import POLICY
 
-_FEWEST = 4  # complete trials before anything can be said of parameters
-_MOST = 12  # parameters that are shown
 _COLOUR, _PALE = "#1f5fa8", "#9fbfe0"
 
 
@@ -26,9 +25,10 @@ def figures_of(study: Any) -> dict[str, Any]:
     if importlib.util.find_spec("matplotlib") is None or not complete:
         return {}
     names = complete[0].params
-    varied = [name for name in names if len({str(trial.params.get(name)) for trial in complete}) > 1][:_MOST]
+    varied = [name for name in names if len({str(trial.params.get(name)) for trial in complete}) > 1]
+    varied = varied[: POLICY.shown_parameters]
     drawings = {"history.png": lambda: _history(study, complete)}
-    if varied and len(complete) >= _FEWEST:
+    if varied and len(complete) >= POLICY.fewest_trials:
         drawings["slices.png"] = lambda: _slices(complete, varied)
         drawings["importances.png"] = lambda: _importances(study, varied)
     figures = {}

@@ -28,18 +28,9 @@ from skpref._validation import check_structure
 from skpref._warn import warn
 from skpref.exceptions import DataError
 from skpref.search.default_spaces import Distributions, check_distributions, check_names, default_space
-from skpref.search.evaluation import (
-    PARTS,
-    STATES,
-    Evaluation,
-    Folds,
-    Gathered,
-    TrialRecord,
-    blank,
-    records_of,
-    score_of,
-)
+from skpref.search.evaluation import STATES, Evaluation, Folds, Gathered, TrialRecord, blank, records_of, score_of
 from skpref.search.loop import enqueue_first, open_study, require_optuna, run_trials
+from skpref.search.policy import POLICY
 from skpref.search.pruner import RacingPruner
 from skpref.search.sampler import ERROR
 from skpref.search.sharing import has_ended, locked, readable
@@ -408,7 +399,7 @@ class OptunaSearch(BaseSearchCV):
         name = self._name()
         random_state = check_random_state(self.random_state)
         seed = None if self.random_state is None else int(random_state.randint(np.iinfo(np.int32).max))
-        pruner = RacingPruner(PARTS) if self.pruner == "racing" else self.pruner
+        pruner = RacingPruner(POLICY.parts) if self.pruner == "racing" else self.pruner
         timed = self.n_trials is None and self.timeout is not None
         more: dict[str, Any] = {"seed": seed, "direction": "maximize", "per_second": timed}
         study = open_study(name, storage=self.storage, sampler=self.sampler, pruner=pruner, **more)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
+from skpref._math.limits import LARGEST
 from skpref._typing import Array, BoolArray
-
-# Chance of pruning, at one step, a trial that would have ended level with the best: after a fold, and inside a fit,
-# whose end is further away than other steps suggest.
-_ALPHA = 0.1
-_ALPHA_INSIDE = 0.05
-_COPY = 1e-12  # share of a trial's variance over folds that rounding leaves between two copies
-_FIRST = 8  # trials that have a fold at least, to learn how well a look into a fit predicts its end
-LARGE: Final = 1e100  # values from which on squares are no numbers: as good as infinite
+from skpref.search.policy import POLICY
 
 
 class Race(NamedTuple):
@@ -41,8 +35,8 @@ def sign_of(study: Any) -> float:
 
 def compare_with_best(trials: list[Any], step: int, sign: float) -> Race | None:
     """Compare complete trials at a step."""
-    complete = [t for t in trials if _is_complete(t) and abs(t.intermediate_values.get(step, np.nan)) < LARGE]
-    complete = [trial for trial in complete if abs(trial.value) < LARGE]
+    complete = [t for t in trials if _is_complete(t) and abs(t.intermediate_values.get(step, np.nan)) < LARGEST]
+    complete = [trial for trial in complete if abs(trial.value) < LARGEST]
     if not complete:
         return None
     ends = sign * np.array([trial.value for trial in complete])
@@ -80,7 +74,7 @@ class RacingPruner:
             return False
         trials = study.get_trials(deepcopy=False)
         inside = step % self.per_fold > 0
-        if inside and sum(other.state.is_finished() for other in trials) < _FIRST:
+        if inside and sum(other.state.is_finished() for other in trials) < POLICY.first_trials:
             return False
         race = compare_with_best(trials, step, sign)
         if race is None or not race.moved.size:  # others than the best show how far differences move
@@ -90,7 +84,7 @@ class RacingPruner:
         spread = np.append(race.moved[near], self._expected(race, near, step))
         if not behind > 0.0 or not spread.size:
             return False
-        alpha = _ALPHA_INSIDE if inside else _ALPHA
+        alpha = POLICY.alpha_inside if inside else POLICY.alpha
         return bool(behind > stdtrit(spread.size, 1.0 - alpha) * np.sqrt(np.mean(np.square(spread))))
 
     def _expected(self, race: Race, near: BoolArray, step: int) -> Array:
@@ -102,7 +96,7 @@ class RacingPruner:
         rivals = (self._folds(race.others[k]) for k in np.flatnonzero(near))
         others = [folds - best for folds in rivals if folds.size == n]
         variances = np.array([np.var(scores, ddof=1) for scores in (best, *others)])
-        usable = variances[variances > _COPY * variances[0]]
+        usable = variances[variances > 1e-12 * variances[0]]  # what rounding leaves between two copies
         return np.sqrt(np.mean(usable, keepdims=True) * (1.0 / done - 1.0 / n)) if usable.size else usable
 
     def _folds(self, trial: Any) -> Array:

@@ -20,37 +20,18 @@ from scipy.special import erfcx, ndtr
 from scipy.stats import qmc
 
 from skpref._math import linalg
+from skpref._math.limits import LARGEST
+from skpref._math.special import LOG_TWO_PI
 from skpref._typing import Array, BoolArray
 from skpref.inference.hyper import maximise
-from skpref.search.pruner import LARGE, compare_with_best, sign_of
+from skpref.search.policy import POLICY
+from skpref.search.pruner import compare_with_best, sign_of
 
 ERROR: Final = "skpref:error"  # attribute of a trial whose fit raised
 _ENDED: Final = ("COMPLETE", "PRUNED")
-# Trials that the process learns from
-_STARTUP_TRIALS: Final = 8  # trials spread over the space before the process is used
-_MIN_VALUES: Final = 2  # finite values that the process needs
-_MAX_TRIALS: Final = 200  # trials that are kept: half of them the best, the others spread evenly
 _RELEARN: Final = {"value": 1.05, "seconds": 1.25}  # growth of the trials after which hyperparameters are learnt again
-_MIN_SLOPE: Final = 0.1  # share of a pruned trial's gap to the best that remains at its end
-_KILLED: Final = 10.0  # times the longest trial: a trial that runs for longer was killed
-_VAGUE: Final = 100.0  # variance of the logarithm of an unknown value; more only upsets the arithmetic
-_ROUNDING: Final = 1e-12  # share of the largest value below which differences are rounding
 _TINY: Final = 1e-100  # number whose square is not yet 0
-# Search for the point of largest expected improvement
-_RANDOM_POINTS: Final = 512
-_PARENTS: Final = 16  # best points, around which the search goes deeper
-_CHILDREN: Final = 16  # neighbours of each parent
-_WIDTHS: Final = (0.2, 0.05, 0.02)  # distance of the neighbours, a round each
-_SAME: Final = 0.01  # share of each range within which settings count as tried
-# Normal priors (mean, sd) of log hyperparameters of values with variance 1. Length-scales grow with the root of the
-# number of settings, or no two points would be alike; noise is some 5 %.
-_LENGTH: Final = (np.log(0.5), 1.0)
-_SCALE: Final = (0.0, 1.0)
-_NOISE: Final = (np.log(0.05), 1.5)
-_PRIOR_SDS: Final = 3.0  # bounds of the search, in standard deviations of the priors
 _ASYMPTOTIC: Final = -1.0  # standard deviations below which an improvement is taken by its asymptotic form
-_DIGITS: Final = 12  # digits of a point in the cube, which then does not depend on how it was computed
-_LOG_2PI: Final = np.log(2.0 * np.pi)
 
 
 class SurrogateSampler:
@@ -127,7 +108,7 @@ class SurrogateSampler:
         if not self.per_second:
             return lambda X: log_expected_improvement(0.0, *model.predict(X))
         timed = observed.take(observed.seconds > 0.0)
-        if len(timed.y) < _MIN_VALUES:  # the clock is too coarse, or the trials were copied from another study
+        if len(timed.y) < POLICY.least_values:  # the clock is too coarse, or the trials were copied from another study
             return lambda X: log_expected_improvement(0.0, *model.predict(X))
         logs, scales = np.log(timed.seconds), self._scales("seconds", cube, timed)
         time = Surrogate(timed.X, logs, np.zeros(logs.size), cube.choices, scales, float(np.mean(logs)))
@@ -166,10 +147,11 @@ def _observe(trials: list[Any], cube: UnitCube, sign: float) -> _Observed | None
     extrapolations = {step: _Extrapolation.from_trials(trials, step, sign) for step in pruned_at}
     losses_and_variances = [_loss(trial, extrapolations, sign) for trial in trials]
     loss = np.array([value for value, _ in losses_and_variances])
-    loss[np.abs(loss) >= LARGE] *= np.inf
-    if np.count_nonzero(~np.isnan(loss)) < _STARTUP_TRIALS or np.count_nonzero(np.isfinite(loss)) < _MIN_VALUES:
+    loss[np.abs(loss) >= LARGEST] *= np.inf
+    known, is_finite = np.count_nonzero(~np.isnan(loss)), np.isfinite(loss)
+    if known < POLICY.startup_trials or np.count_nonzero(is_finite) < POLICY.least_values:
         return None
-    finite = loss[np.isfinite(loss)]
+    finite = loss[is_finite]
     loss = np.clip(loss, np.min(finite), np.max(finite))
     seconds = [
         trial.duration.total_seconds() * n_steps / (trial.last_step or n_steps) if trial.duration else np.nan
@@ -177,10 +159,10 @@ def _observe(trials: list[Any], cube: UnitCube, sign: float) -> _Observed | None
     ]
     running = _is_running(trials)
     X, used = cube.points([trial.params for trial in trials]), np.flatnonzero(~np.isnan(loss))
-    if used.size > _MAX_TRIALS:  # the better half of so many, and the others evenly
+    if used.size > POLICY.most_trials:  # the better half of so many, and the others evenly
         order = used[np.argsort(loss[used], kind="stable")]
-        evenly = np.linspace(_MAX_TRIALS // 2, used.size - 1, _MAX_TRIALS // 2).astype(int)
-        used = np.sort(order[np.append(np.arange(_MAX_TRIALS // 2), evenly)])
+        evenly = np.linspace(POLICY.most_trials // 2, used.size - 1, POLICY.most_trials // 2).astype(int)
+        used = np.sort(order[np.append(np.arange(POLICY.most_trials // 2), evenly)])
     variances = np.array([variance for _, variance in losses_and_variances])
     return _Observed(X[used], loss[used], variances[used], np.array(seconds)[used], X[running])
 
@@ -192,7 +174,7 @@ def _is_running(trials: list[Any]) -> BoolArray:
 
     def is_young(trial: Any) -> bool:
         begin = trial.datetime_start
-        return begin is None or (now - begin).total_seconds() < _KILLED * max(longest, 1.0)
+        return begin is None or (now - begin).total_seconds() < POLICY.patience * max(longest, 1.0)
 
     return np.array([trial.state.name == "RUNNING" and is_young(trial) for trial in trials])
 
@@ -266,11 +248,11 @@ class _Extrapolation(NamedTuple):
             and trial.last_step in best
         ]
         at, after = sign * np.array(pairs).reshape(-1, 2).T
-        usable = np.maximum(np.abs(at), np.abs(after)) < LARGE
+        usable = np.maximum(np.abs(at), np.abs(after)) < LARGEST
         at, after = at[usable], after[usable]
         if np.max(np.abs(at), initial=0.0) < _TINY:
             return cls(race.here, race.end, 1.0, 0.0)
-        slope = float(np.clip(at @ after / (at @ at), _MIN_SLOPE, 1.0))
+        slope = float(np.clip(at @ after / (at @ at), POLICY.least_slope, 1.0))
         return cls(race.here, race.end, slope, float(np.mean(np.square(after - slope * at))))
 
 
@@ -281,15 +263,15 @@ def _log_regret(observed: _Observed) -> tuple[Array, Array]:
     """
     gap = observed.y - np.min(observed.y)
     typical = float(np.median(gap))
-    if typical <= _ROUNDING * np.max(np.abs(observed.y)):  # most are as good as the best
+    if typical <= 1e-12 * np.max(np.abs(observed.y)):  # most are as good as the best
         typical = float(np.max(gap)) or 1.0
     variances = observed.variances / np.square(np.maximum(typical + gap, _TINY))
-    return np.log1p(gap / typical), np.minimum(variances, _VAGUE)
+    return np.log1p(gap / typical), np.minimum(variances, POLICY.vague)
 
 
 def _n_learnt_from(n: int, growth: float) -> int:
     """Return the number of trials, of n, from which hyperparameters are learnt; it grows in steps."""
-    size = _STARTUP_TRIALS
+    size = POLICY.startup_trials
     while max(size + 1, int(growth * size)) <= n:
         size = max(size + 1, int(growth * size))
     return size
@@ -300,15 +282,16 @@ def _most_promising(
 ) -> Array:
     """Return the new point of largest acquisition among random points and neighbours of the best, shape (d,)."""
     # To settings and back: an enqueued trial, or one of an earlier range, may lie outside the range.
-    best = cube.points([cube.params(point) for point in observed.X[np.argsort(observed.y, kind="stable")[:_PARENTS]]])
-    X = np.concatenate([cube.from_uniform(rng.random((_RANDOM_POINTS, len(cube.space)))), best])
+    first = np.argsort(observed.y, kind="stable")[: POLICY.parents]
+    best = cube.points([cube.params(point) for point in observed.X[first]])
+    X = np.concatenate([cube.from_uniform(rng.random((POLICY.random_points, len(cube.space)))), best])
     values = acquisition(X)
-    for width in _WIDTHS:
-        parents = X[np.argsort(-values, kind="stable")[:_PARENTS]]
-        children = cube.neighbours(np.repeat(parents, _CHILDREN, axis=0), width, rng)
+    for width in POLICY.widths:
+        parents = X[np.argsort(-values, kind="stable")[: POLICY.parents]]
+        children = cube.neighbours(np.repeat(parents, POLICY.children, axis=0), width, rng)
         X, values = np.concatenate([X, children]), np.concatenate([values, acquisition(children)])
     tried = np.concatenate([observed.X, observed.running])
-    new = cdist(X, tried, "chebyshev").min(axis=1) > _SAME
+    new = cdist(X, tried, "chebyshev").min(axis=1) > POLICY.same
     # If everything was tried, as in a small space of choices, a setting is tried again.
     return X[np.argmax(np.where(new, values, -np.inf) if new.any() else values)]
 
@@ -327,9 +310,10 @@ def learn_scales(X: Array, y: Array, variances: Array, choices: BoolArray) -> Ke
     d = X.shape[1]
     unit = float(np.std(y)) or 1.0
     z, extra, D = (y - np.mean(y)) / unit, variances / unit**2, squared_differences(X, X, choices)
-    centre = np.append(np.full(d, _LENGTH[0] + 0.5 * np.log(d)), [_SCALE[0], _NOISE[0]])
-    width = np.append(np.full(d, _LENGTH[1]), [_SCALE[1], _NOISE[1]])
-    bounds = np.column_stack([centre - _PRIOR_SDS * width, centre + _PRIOR_SDS * width])
+    (length, sd), *others = POLICY.length_prior, POLICY.scale_prior, POLICY.noise_prior
+    centre = np.append(np.full(d, length + 0.5 * np.log(d)), [mean for mean, _ in others])
+    width = np.append(np.full(d, sd), [other for _, other in others])
+    bounds = np.column_stack([centre - POLICY.prior_sds * width, centre + POLICY.prior_sds * width])
     posterior = partial(log_posterior, D=D, z=z, variances=extra, centre=centre, width=width)
     theta = maximise(posterior, centre, bounds, max_iter=30).theta
     s2, noise = unit**2 * np.exp(2.0 * theta[d:])
@@ -412,8 +396,8 @@ def log_expected_improvement(best: float, mean: Array, variance: Array) -> Array
     # phi(u) + u Phi(u) = phi(u) (1 - |u| m(|u|)) with Mills' ratio m; for large |u| the bracket is 1 / u^2 nearly.
     short = 1.0 + far * np.sqrt(0.5 * np.pi) * erfcx(-far / np.sqrt(2.0))
     bracket = np.where(far > -1e3, short, 1.0 / np.square(far))
-    tail = -0.5 * (np.square(far) + _LOG_2PI) + np.log(bracket)
-    body = np.log(np.exp(-0.5 * (np.square(near) + _LOG_2PI)) + near * ndtr(near))
+    tail = -0.5 * (np.square(far) + LOG_TWO_PI) + np.log(bracket)
+    body = np.log(np.exp(-0.5 * (np.square(near) + LOG_TWO_PI)) + near * ndtr(near))
     return np.where(u > _ASYMPTOTIC, body, tail) + np.log(sd)
 
 
@@ -481,7 +465,7 @@ def _place_of(distribution: Any, value: Array) -> Array:
         return value
     low, high = _ends(distribution)
     coordinate = np.log(value) if distribution.log else value
-    return np.round((coordinate - low) / (high - low), _DIGITS)
+    return np.round((coordinate - low) / (high - low), 12)  # does not depend on how it was computed
 
 
 def _value_at(distribution: Any, place: Array) -> Array:

@@ -20,18 +20,15 @@ from typing import Any, Final, TypeVar
 
 from skpref._text import error_line
 from skpref.exceptions import DataError
+from skpref.search.policy import POLICY
 from skpref.search.sampler import ERROR
 
 Opened = TypeVar("Opened")
 
 _PROCESS: Final = "skpref:process"  # attribute of a trial: what runs it
-_ATTEMPTS: Final = 8  # attempts to open a study that other processes create at the same time
 # What databases say then.
 _RACE: Final = re.compile("already exists|unique constraint|duplicate key|duplicated|is locked|deadlock", re.IGNORECASE)
 _LIBRARIES: Final = {"optuna", "sqlalchemy", "redis", "grpc"}  # libraries whose errors come from a storage
-_PATIENCE: Final = 10.0  # times the longest trial: after that, a trial of another machine counts as dead
-_SHORTEST: Final = 6.0  # seconds that the longest trial is taken to have at least
-_PAUSE: Final = 0.1  # seconds between two looks at trials that other processes run
 _UNKNOWN: Final = "?"  # beginning of a process where the system does not say it
 _HERE: Final[set[tuple[str | None, int]]] = set()  # locks and numbers of the trials that this process runs
 
@@ -96,7 +93,7 @@ def _lock_file(name: str) -> int | None:
 
 def opened(create: Callable[[], Opened]) -> Opened:
     """Open a study by a function; once more where another machine has just made the same tables."""
-    for attempt in range(1, _ATTEMPTS):
+    for attempt in range(1, POLICY.attempts):
         try:
             return create()
         except Exception as error:
@@ -136,7 +133,7 @@ class Queue:
                     return self.study.ask() if self.lock is None else self._begun()
             if n_ended >= self.most or time.monotonic() > end:
                 return None
-            time.sleep(_PAUSE)
+            time.sleep(POLICY.pause)
 
     def _begun(self) -> Any:
         """Return a trial that names this process from the start: if it dies now, the trial is known to be dead."""
@@ -173,7 +170,7 @@ class Queue:
         """Return how many trials have ended, and how many are running in other processes."""
         trials = self.study.get_trials(deepcopy=False)
         longest = max((trial.duration.total_seconds() for trial in trials if trial.duration), default=0.0)
-        running = sum(_is_running(trial, _PATIENCE * max(longest, _SHORTEST)) for trial in trials)
+        running = sum(_is_running(trial, POLICY.patience * max(longest, POLICY.shortest)) for trial in trials)
         return sum(map(has_ended, trials)), 0 if self.lock is None else running
 
 

@@ -21,7 +21,6 @@ _STEP = 1e-2
 _DIFFERENCE = 1e-6
 # Allowance against a fine sum, which reaches far enough for tilted distributions off the centre.
 _REACH = 16.0
-_PANEL = 0.5  # largest length of a panel in z, with ten nodes
 _QUADRATURE = 1e-8
 _FAR = 1e6
 _ADVICE = "; if log p has a kink or bends over less than a unit of z, replace the quadrature by a closed form"
@@ -89,7 +88,7 @@ def _difference(function: Callable[[Array], Array], at: Array) -> Array:
 def _gaussian_nodes(y: Array, mu: Array, v: Array) -> tuple[Array, Array]:
     """Return nodes and weights (n, k) of Gauss-Legendre panels that meet at z = y, where log p may have a kink."""
     sd = np.sqrt(v)[:, None]
-    n_panels = int(2.0 * _REACH * sd.max(initial=1.0) / _PANEL) + 1
+    n_panels = int(2.0 * _REACH * sd.max(initial=1.0) / 0.5) + 1  # largest length of a panel in z, with ten nodes
     nodes, weights = np.polynomial.legendre.leggauss(10)
     share = (np.arange(n_panels)[:, None] + 0.5 + 0.5 * nodes).ravel() / n_panels
     kink = np.clip((y - mu)[:, None] / sd, -_REACH, _REACH)

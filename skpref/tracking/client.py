@@ -17,12 +17,11 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from skpref.exceptions import MissingExtraError
+from skpref.tracking.policy import POLICY
 
 DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
 DEFAULT_ROOT = Path("mlruns")
 _KEY_TAG, _FIT_TAG = "skpref.key", "skpref.fit"  # tags by which a run is found in the store
-_FIT_SECONDS = 3  # seconds to wait for a server, once; MLflow's defaults are 120 s and 7 retries
-_SYNC_SECONDS = 60
 # MLflow reads its limits from the environment, and nowhere else.
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
@@ -30,7 +29,6 @@ _SETTINGS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
-_TABLES_SECONDS = 5.0  # seconds in which another process creates the tables of a new store
 _CHANGED = "Changing param values is not allowed"  # MLflow's words
 LOCK = threading.RLock()  # one call at a time: settings, log levels and warning filters belong to the process
 
@@ -50,7 +48,7 @@ class Client:
 
     def send(self, event: Mapping[str, Any]) -> str | None:
         """Send an event and return a note for the user, if there is one; errors of the store are raised."""
-        with LOCK, mlflow_call(_SYNC_SECONDS if self._resumes else _FIT_SECONDS):
+        with LOCK, mlflow_call(POLICY.sync_seconds if self._resumes else POLICY.fit_seconds):
             self._connect()
             note: str | None = getattr(self, f"_send_{event['op']}")(event)
             return note
@@ -84,7 +82,7 @@ class Client:
         except Exception as error:
             if "already exists" not in str(error):
                 raise
-            time.sleep(_TABLES_SECONDS)  # another process is making the tables of a new store
+            time.sleep(POLICY.tables_seconds)  # another process is making the tables of a new store
             experiment = self._mlflow.get_experiment_by_name(self.experiment)
         experiment = experiment or self._create_experiment()
         if experiment.lifecycle_stage == "deleted":
@@ -223,7 +221,7 @@ class Client:
 
 
 @contextmanager
-def mlflow_call(seconds: float = _FIT_SECONDS) -> Iterator[None]:
+def mlflow_call(seconds: float = POLICY.fit_seconds) -> Iterator[None]:
     """Limit how long MLflow waits, unless the user has, and silence its log and warnings, during a call."""
     settings = {"MLFLOW_HTTP_REQUEST_TIMEOUT": str(seconds), **_SETTINGS}
     added = {name: value for name, value in settings.items() if name not in os.environ}

@@ -35,6 +35,7 @@ from skpref.gp.entities import read_table
 from skpref.gp.pairwise.comparison import ComparisonClassifier
 from skpref.persistence import load, save
 from skpref.tracking.client import LOCK, mlflow_call, require_mlflow
+from skpref.tracking.policy import POLICY
 
 _CODE = '''"""What MLflow runs to serve this model."""
 
@@ -45,7 +46,6 @@ from skpref.tracking import served_model
 mlflow.models.set_model(served_model())
 '''
 _RATINGS = {"GibbsM3F", "GibbsIPM3F", "OneHotDesign"}  # estimators with the columns user and item
-_MAX_FEATURES = 1000  # features of a row that is kept as an example
 _STD_METHODS = ("predict_latent", "predict_score", "latent_mean_and_variance")
 
 
@@ -254,7 +254,7 @@ def _signature(estimator: Any, table: Any, answer: Any) -> dict[str, Any]:
             specs.append(ColSpec(AnyType() if free else spec.type, spec.name, required=needed))
         inputs = Schema(specs)
     signature = ModelSignature(inputs=inputs, outputs=signature.outputs, params=ParamSchema(_params(estimator)))
-    return {"signature": signature} | ({"input_example": table} if table.shape[1] <= _MAX_FEATURES else {})
+    return {"signature": signature} | ({"input_example": table} if table.shape[1] <= POLICY.most_features else {})
 
 
 def _params(estimator: Any) -> list[Any]:

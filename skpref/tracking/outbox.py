@@ -18,6 +18,7 @@ from skpref._text import error_line
 from skpref._warn import warn
 from skpref.exceptions import TrackingWarning
 from skpref.tracking.client import LOCK, Client, hold_interrupts, remove_password
+from skpref.tracking.policy import POLICY
 from skpref.tracking.spool import Spool
 
 if TYPE_CHECKING:
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
 
 _CALL_POINTS = 1000  # metrics in one call: MLflow's limit
 _CALL_VALUES = 100  # parameters or tags in one call: MLflow's limit
-_BUFFER_POINTS = 10_000  # points of a run that wait at most
-_BUFFER_SECONDS = 10.0  # seconds that points wait at most while new ones arrive
-_RETRY_SECONDS = 300.0  # seconds before a store that failed is tried again: each attempt may cost seconds
-_MAX_VALUE = 5000  # characters of a tag: MLflow's limit (a parameter may have 6000)
-_MAX_NAME = 250  # characters of a name: MLflow's limit
 _NOT_IN_NAMES = re.compile(r"[^\w\-./: ]")  # characters that MLflow refuses
 _OUTBOXES: dict[str, Outbox] = {}  # copies of an outbox in one process are one outbox
 
@@ -45,7 +41,7 @@ class Buffer:
     @property
     def is_full(self) -> bool:
         """Whether there are many points, or old ones."""
-        return len(self.points) >= _BUFFER_POINTS or time.monotonic() - self.since > _BUFFER_SECONDS
+        return len(self.points) >= POLICY.buffer_points or time.monotonic() - self.since > POLICY.buffer_seconds
 
 
 class Outbox:
@@ -149,7 +145,7 @@ class Outbox:
 
     def reconnect(self, parent: str | None) -> None:
         """Use a failed store again after five minutes, if it has the parent of the next run."""
-        is_time = time.monotonic() - self._failed_at > _RETRY_SECONDS
+        is_time = time.monotonic() - self._failed_at > POLICY.retry_seconds
         self.online = self.online or (is_time and (parent is None or parent in self.client.runs))
 
     def warn(self, kind: str, message: str) -> None:
@@ -200,10 +196,11 @@ def unix_milliseconds() -> int:
 
 def texts(values: Mapping[str, Any]) -> dict[str, str]:
     """Return parameters or tags as MLflow accepts them."""
-    return {clean_name(name): str(value)[:_MAX_VALUE] for name, value in values.items()}
+    # MLflow's limit; a parameter may have 6000.
+    return {clean_name(name): str(value)[:5000] for name, value in values.items()}
 
 
 def clean_name(name: object) -> str:
     """Return a name that MLflow accepts, which may become a file name."""
-    clean = _NOT_IN_NAMES.sub("_", str(name))[:_MAX_NAME]
+    clean = _NOT_IN_NAMES.sub("_", str(name))[:250]  # MLflow's limit
     return "/".join(part for part in clean.split("/") if part.strip(".")) or "_"

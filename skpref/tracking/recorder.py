@@ -23,11 +23,11 @@ from skpref.tracking.client import hold_interrupts
 from skpref.tracking.mlflow import Tracker
 from skpref.tracking.model import example_rows, save_model
 from skpref.tracking.outbox import unix_milliseconds
+from skpref.tracking.policy import POLICY
 
 TRIAL = "trial"  # task of a search that is a run, though not a fit
 _FOLD = "candidate-split-evaluation"  # scikit-learn's name of a candidate's fit on a fold
 _STEP = "fit-transform-"  # prefix of scikit-learn's names of steps before the last
-_MAX_FOLDS = 2000  # folds whose scores are sent one by one
 
 
 @dataclass
@@ -263,7 +263,7 @@ class Recorder:
             return  # a search that reports its trials itself; its table has trials of earlier searches, too
         folds = _folds_in(context)
         n_folds = search.n_splits_ * len(search.cv_results_["params"])
-        if len(folds) == n_folds <= _MAX_FOLDS:
+        if len(folds) == n_folds <= POLICY.most_folds:
             tracked_elsewhere = hasattr(search.estimator, "set_callbacks")
             for task, scores in zip(folds, run_metadata.fold_scores(search), strict=True):
                 self._log_scores(task, scores, tracked_elsewhere=tracked_elsewhere)

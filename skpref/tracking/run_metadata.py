@@ -16,10 +16,9 @@ from scipy import sparse
 from skpref._estimator import digest
 from skpref._validation import refuse_collection
 from skpref._version import __version__
+from skpref.tracking.policy import POLICY
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "mlflow")
-_MAX_TEXT = 500  # characters of a parameter: more is an array or a table
-_MAX_COLUMNS = 100  # named in the schema
 
 
 def describe_data(X: Any, y: Any, metadata: Mapping[str, Any] | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -32,7 +31,7 @@ def describe_data(X: Any, y: Any, metadata: Mapping[str, Any] | None) -> tuple[d
     shape = np.shape(X) if hasattr(X, "shape") else tables[0].shape
     params = {"data.shape": " x ".join(map(str, shape)), "data.sha256": total}
     width = shape[1] if len(shape) > 1 else 1
-    columns = names[:_MAX_COLUMNS] or [str(number) for number in range(min(width, _MAX_COLUMNS))]
+    columns = names[: POLICY.most_columns] or [str(number) for number in range(min(width, POLICY.most_columns))]
     types = _types(X, tables, len(columns))
     schema = [{"name": name, "type": kind, "required": True} for name, kind in zip(columns, types, strict=False)]
     dataset = {
@@ -74,7 +73,7 @@ def parameters(estimator: Any) -> dict[str, str]:
 def _text(value: Any) -> str:
     with np.printoptions(threshold=20, edgeitems=3):
         text = " ".join(repr(value).split()) if not isinstance(value, str) else value
-    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."
+    return text if len(text) <= POLICY.most_text else text[: POLICY.most_text - 3] + "..."
 
 
 def versions() -> dict[str, str]:

@@ -15,11 +15,11 @@ from typing import Any
 
 from skpref._text import error_line
 from skpref.tracking.client import DEFAULT_ROOT, Client, store_settings
+from skpref.tracking.policy import POLICY
 
 __all__ = ["Synced", "sync"]
 
 _COPIES = "files"  # folder of the copied files, next to the files of events
-_FAILURES = 3  # failures in a row after which `sync` stops
 
 
 class Spool:
@@ -174,7 +174,7 @@ def _send_files(files: Mapping[Path, Any], client: Client, done: Synced) -> None
         except Exception as error:  # noqa: BLE001 - any error of a store: the file stays
             failed.setdefault(file, error)
             in_a_row += 1
-            if in_a_row == _FAILURES:
+            if in_a_row == POLICY.failures:
                 failed |= {other: error for other in files if other not in failed}
                 break
         else:

@@ -29,6 +29,7 @@ from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
 from tests.differences import central
 from tests.examples import examples
+from tests.policies import set_policy
 
 pytestmark = pytest.mark.filterwarnings("ignore:The comparisons form", "ignore:n_factors", "ignore:.*did not converge")
 TIGHT = svi.Schedule(max_iter=3000, tol=1e-12)
@@ -323,7 +324,7 @@ def test_no_factors_are_gppl_with_many_users(layout):
 def test_silent_factors_are_gppl(items, users, monkeypatch):
     # w is fixed at zero by an enormous scale; v is at its prior. Joint means next to factors are solved for up to a
     # thousandth of the step; solved for as those of GPPL are, nothing is left between the two.
-    monkeypatch.setattr(svi, "_CG_RTOL_FACTORS", 1e-12, raising=False)
+    set_policy(monkeypatch, "inference", mean_tol_of_products=1e-12)
     _, problem, _ = somewhere(3, items=items, users=users)
     names = problem.products[0].first.scales + problem.products[0].second.scales
     prior = GammaScale.prior(2.0, 2.0)
@@ -358,7 +359,7 @@ def test_factors_that_nobody_needs_are_switched_off():
 # ---------------------------------------------------------------------------------------- C7: the updates of the scales
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_scales_end_at_the_maximum_of_the_bound(layout, monkeypatch):
-    monkeypatch.setattr(svi, "_CG_RTOL_FACTORS", 1e-9)
+    set_policy(monkeypatch, "inference", mean_tol_of_products=1e-9)
     made = crowd_model(4, layout)
     problem, diagonal = made.model.problem(made.model.bases(made.kernels))
     schedule = made.model.config.pair.schedule
@@ -462,7 +463,7 @@ def test_kernel_gradients_at_any_fixed_q(case):
 @pytest.mark.parametrize("case", ["items-sparse", "users-sparse", "both"])
 def test_kernel_gradients_at_the_optimum(case, monkeypatch):
     # There the partial derivative is the total one: q is solved for anew at every shifted kernel.
-    monkeypatch.setattr(svi, "_CG_RTOL_FACTORS", 1e-12, raising=False)
+    set_policy(monkeypatch, "inference", mean_tol_of_products=1e-12)
     layout, options = CASES[case]
     made = crowd_model(2, layout, **options, n_factors=1)
     names = [which for which, kernel in made.kernels._asdict().items() if kernel is not None]

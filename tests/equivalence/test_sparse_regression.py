@@ -22,6 +22,7 @@ from skpref.inference.scale import FixedScale
 from skpref.inference.terms.base import RowTerm, Segment
 from skpref.likelihoods import Gaussian
 from tests.examples import examples
+from tests.policies import set_policy
 
 
 def one_row_each(X, y, weight=None):
@@ -189,11 +190,11 @@ def test_chunks_and_threads_change_no_bit_and_kept_values_nothing(monkeypatch):
     rows, Z = one_row_each(rng.standard_normal((1000, 3)), rng.standard_normal(1000)), rng.standard_normal((20, 3))
     basis = InducingBasis.from_points(ConstantKernel(1.2) * RBF([1.0, 2.0, 1.5]), Z)
     whole = bound(rows, basis, 0.2)
-    monkeypatch.setattr(sparse_collapsed, "_CHUNK", 20 * 100)
+    set_policy(monkeypatch, "gp.sparse", chunk=20 * 100)
     seen = []
     for threads, kept in ((1, 2**28), (2, 2**28), (2, 0)):
         monkeypatch.setattr(sparse_collapsed, "n_threads", lambda threads=threads: threads)
-        monkeypatch.setattr(sparse_collapsed, "_KEPT_BYTES", kept)
+        set_policy(monkeypatch, "gp.sparse", kept_bytes=kept)
         seen.append(bound(rows, basis, 0.2))
     for other in seen[1:]:
         assert other.value == seen[0].value

@@ -15,8 +15,8 @@ from sklearn.utils.validation import validate_data
 from skpref.data import as_ids
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
-from skpref.factorization.max_margin import calibration
-from skpref.factorization.policy import POLICY
+from tests.conftest import USUAL
+from tests.policies import set_policy
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpref.exceptions.DataWarning")
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skpref.exceptions.DataWarning")
 @pytest.fixture(autouse=True)
 def _calibrated(request, monkeypatch):
     if "check_classifiers_train" in request.node.name:  # which wants the most probable class
-        monkeypatch.setattr(calibration, "POLICY", POLICY)
+        set_policy(monkeypatch, "factorization", **USUAL["factorization"])
 
 
 class RowsAsUsers:

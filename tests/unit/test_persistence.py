@@ -48,9 +48,9 @@ from skpref import (
 )
 from skpref.exceptions import DataError
 from skpref.gp.pairwise import fit as pair_fit
-from skpref.gp.sparse import regressor as sparse_regressor
 from skpref.likelihoods import PairwiseLogit
 from skpref.persistence import columns_of, load, save, save_with_columns, saved_classes
+from tests.policies import set_policy
 
 pytestmark = pytest.mark.filterwarnings("ignore:The kernel has the same scale")  # relevance_ of any kernel is compared
 
@@ -323,7 +323,7 @@ def test_folded_users_and_streams_come_back(tmp_path, monkeypatch):
     model = clone(CASES["m3f"].model).fit(RATED, RATING).fold_in([(50, 0), (50, 1)], [1, 3])
     save(model, tmp_path / "m")
     assert_equal(outputs(load(tmp_path / "m"), [[50, 2]]), outputs(model, [[50, 2]]))
-    monkeypatch.setattr(sparse_regressor, "_KEPT_ROWS", 10)  # rows become sums
+    set_policy(monkeypatch, "gp.sparse", sample_rows=10)  # rows become sums
     stream = quiet(clone(CASES["svgp"].model).fit(X, Y).partial_fit, X, Y)
     save(stream, tmp_path / "m")
     assert_equal(outputs(load(tmp_path / "m").partial_fit(X, Y), X), outputs(stream.partial_fit(X, Y), X))

@@ -45,8 +45,6 @@ from skpref.gp.pairwise import GPPLClassifier
 from skpref.metrics import choice_log_loss
 from skpref.search import default_space
 
-_TOP = 10
-_ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
 _PART_WORTHS = {
     "feature": "{feature}",
     "part-worth ± std": "{mean:+.4g} ± {std:.2g}",
@@ -390,7 +388,7 @@ class ComparedReport(Report):
 
     def _ranking(self, ranking: Any) -> list[str]:
         title = "Ranking" if self.data.roles.user is None else "Ranking by the consensus"
-        return [] if ranking is None else [rankings.ranking_text(ranking, _TOP, title)]
+        return [] if ranking is None else [rankings.ranking_text(ranking, 10, title)]
 
     def _about(self, model: Any, found: Findings) -> list[str]:
         """Return the sections on attributes, on effects of covariates and of the order, and on the users of a crowd."""
@@ -495,7 +493,8 @@ def _score(rows: Rows, place: Any, p: Array) -> Figures:
 
 def _annotators(model: CrowdGPPL, seed: int) -> dict[str, Any]:
     """Columns of the report on users, the one nearest to the consensus first."""
-    draws = int(np.clip(_ANNOTATOR_DRAWS // model.user_ids_.size, 100, 500))
+    # Reports on a hundred thousand users take a minute.
+    draws = int(np.clip(1_000_000 // model.user_ids_.size, 100, 500))
     columns = columns_of_report(model.annotators(n_samples=draws, random_state=seed))
     order = np.argsort(-np.asarray(columns["accuracy"]), kind="stable")
     return {name: np.asarray(column)[order] for name, column in columns.items()}

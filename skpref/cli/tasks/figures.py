@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 Files = dict[str, "Callable[[Path], None]"]  # by name: what writes the file
 
-_BINS = 10
 _SHOWN = 15  # features
 
 
@@ -39,7 +38,7 @@ def score_chances(rows: Rows, p: Array, answers: Array | None = None) -> Figures
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # accuracy is undefined, NaN, when all labels are ties
         values = {"accuracy": pair_accuracy(rows.y, p, rows.weight)}
-    found = calibration(rows.y, p, _BINS, rows.weight)
+    found = calibration(rows.y, p, 10, rows.weight)
     values |= {"log_loss": cross_entropy(rows.y, p, rows.weight), "ece": found.expected_calibration_error}
     if answers is not None:
         values["answers_log_loss"] = answers_log_loss(rows.y, answers, sample_weight=rows.weight)

@@ -18,7 +18,8 @@ from skpref.cli.options import Data, Predict, flag_of
 from skpref.cli.tasks.base import require_asked
 from skpref.data.choices import TASK, long_table
 from skpref.data.columns import WHOLE_NUMBER, Columns, listed
-from skpref.data.labels import MANY, is_of_one_side
+from skpref.data.labels import is_of_one_side
+from skpref.data.policy import POLICY
 from skpref.data.roles import Roles
 from skpref.exceptions import DataError
 
@@ -45,7 +46,6 @@ _NEEDS |= dict.fromkeys(("rank", "item"), "--contest COLUMN, which tells ranking
 _SHOWN = 3  # examples in a note
 _C1 = re.compile(r"[\x80-\x9f]")  # control characters, which are letters and quotes in encodings of Windows
 _GRIDS = 'It was asked for by --item-ratings, which takes names of columns, or a pattern such as "Q3_*"'
-_FEWEST_COLUMNS = 3  # among which one can be unlike the others
 _FEWEST_LEVELS, _MOST_LEVELS = 3, 11  # of a scale, such as 0 to 10
 _OF_LEVELS = "m3f", "ipm3f", "fm-ordinal"
 
@@ -317,7 +317,7 @@ def _check_alike(sheet: Columns, numbers: dict[str, Array], found: set[str]) -> 
     """Refuse a column that a pattern found if its numbers are unlike those of the others: it is no item, but an age."""
     levels = {name: values[np.isfinite(values)] for name, values in numbers.items()}
     levels = {name: values for name, values in levels.items() if values.size}
-    if len(levels) < _FEWEST_COLUMNS:
+    if len(levels) < 3:  # fewer have none that is unlike the others
         return
     low, high = (float(np.median([end(values) for values in levels.values()])) for end in (np.min, np.max))
     for name in [name for name in levels if name in found]:
@@ -434,7 +434,7 @@ def notes_on_columns(ids: dict[str, AnyArray | None]) -> list[str]:
 
 def notes_on_sides(names: Sequence[str], left: AnyArray, right: AnyArray) -> list[str]:
     """Return a note if no item is in both columns of items."""
-    if left.size < MANY or set(left.tolist()) & set(right.tolist()):
+    if left.size < POLICY.many_rows or set(left.tolist()) & set(right.tolist()):
         return []
     return [f"no item is in both columns, {names[0]!r} and {names[1]!r}; are these the columns of the items?"]
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from skpref.factorization.machine.fields import Design
     from skpref.factorization.machine.model import Machine
 
-_MAX_CONDITION = 1e8  # of a map; beyond it too many digits are lost
-
 
 def bipartite_sides(design: Design, group: IntArray) -> IntArray | None:
     """Return the field, 0 or 1, of each feature if X is two one-hot fields that share no group, shape (K,)."""
@@ -61,7 +59,7 @@ def balance_factors(machine: Machine, sides: IntArray) -> Machine | None:
         return None
     U, values, _ = np.linalg.svd(roots[0].T @ roots[1])
     A = np.sqrt(values)[:, None] * np.linalg.solve(roots[0].T, U).T
-    if not np.linalg.cond(A) < _MAX_CONDITION:
+    if not np.linalg.cond(A) < 1e8:  # beyond it too many digits are lost
         return None
     for T, block, features, own_groups in zip(maps, (A, np.linalg.inv(A).T), members, groups, strict=True):
         T[1:, 1:] = block

@@ -25,6 +25,7 @@ from skpref._compiled.fm_full import (
     row_moments_full,
     update_patterns,
 )
+from skpref._math.limits import BLOCK
 from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
     from skpref._compiled.fm_full import Sites
     from skpref._typing import Array, Features, IntArray
-
-_PART = 2**24  # entries that are counted at once
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def _keep_columns(X: Features, columns: NDArray[np.bool_]) -> Features:
 def one_hot_groups(X: Features, group: IntArray) -> IntArray:
     """Return the groups of two columns or more in which every row has exactly one entry, a 1."""
     n, K = X.shape
-    parts = np.array_split(X.indices, 1 + X.nnz // _PART)
+    parts = np.array_split(X.indices, 1 + X.nnz // BLOCK)
     entries = np.bincount(group, sum(np.bincount(part, minlength=K) for part in parts))
     candidates = (entries == n) & (np.bincount(group) > 1)
     X = _keep_columns(X, candidates[group])

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.factorization.machine.model import Machine
 
-_MIN_STEP = 2.0**-12  # share of a full step at which the search for a better bound ends
-
 
 @dataclass(frozen=True)
 class FitOptions:
@@ -114,7 +112,8 @@ def ascend(machine: Machine, sweep: Sweep, plan: FitOptions) -> tuple[Machine, l
         new = candidate.bound(expected)
         if not new >= bound:
             # Converged but for rounding, or too long a step.
-            rho, converged = 0.5 * rho, rho <= _MIN_STEP or bound - new <= 1e-12 * abs(bound)
+            # The search for a better bound ends at a small share of a full step.
+            rho, converged = 0.5 * rho, rho <= 2.0**-12 or bound - new <= 1e-12 * abs(bound)
             if not converged:
                 sweep.moments(machine)
             continue
@@ -220,12 +219,7 @@ def sites_of(slopes: Slopes, mu: Array, bias: Bias) -> Sites:
 
 
 def update_posterior(
-    sweep: DesignSweep,
-    machine: Machine,
-    sites: Any,
-    free: NDArray[np.bool_],
-    unseen: NDArray[np.bool_],
-    rho: float,
+    sweep: DesignSweep, machine: Machine, sites: Any, free: NDArray[np.bool_], unseen: NDArray[np.bool_], rho: float
 ) -> Machine | None:
     """Return the machine with all features updated, None where a precision matrix has no inverse."""
     nu, lam, group = machine.prior

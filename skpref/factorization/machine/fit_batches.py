@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from skpref.factorization.machine.fit import FitOptions
     from skpref.factorization.machine.model import Machine
 
-_MAX_LOG_SD = 20.0  # limit on log standard deviations, so that no step overflows
-
 
 class Batch(NamedTuple):
     """Some rows of X, with the columns that have entries renumbered."""
@@ -226,12 +224,12 @@ class _AdamState:
         k, mean, variance = features[free], self.machine.mean, self.machine.variance
         mean[k] += self._means.step(gradient.in_mean[free], k)
         self._log_sd[k] = np.clip(
-            self._log_sd[k] + self._log_sds.step(gradient.in_log_sd[free], k), -_MAX_LOG_SD, _MAX_LOG_SD
+            self._log_sd[k] + self._log_sds.step(gradient.in_log_sd[free], k), -POLICY.most_log_sd, POLICY.most_log_sd
         )
         variance[k] = np.exp(2.0 * self._log_sd[k])
         if self._plan.free_bias:
             self._bias += self._intercept.step(np.array([gradient.in_bias]))[0]
-            self._bias[1] = np.clip(self._bias[1], -_MAX_LOG_SD, _MAX_LOG_SD)
+            self._bias[1] = np.clip(self._bias[1], -POLICY.most_log_sd, POLICY.most_log_sd)
             self.machine = replace(self.machine, bias=Bias(float(self._bias[0]), float(np.exp(2.0 * self._bias[1]))))
 
     def learn_noise_and_priors(self, epoch: int, squares: float, weight: float) -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 _LINKS = {"probit": PairwiseProbit(), "logit": PairwiseLogit()}
-_CONSTANT = 1e-14  # relative spread below which targets are constant but for rounding
 
 
 @dataclass(frozen=True)
@@ -200,7 +199,7 @@ def _power_sum(rows: RowShard, largest: float, mean: float, power: int) -> float
 
 def _checked_units(largest: float, mean: float, spread: float) -> tuple[float, float]:
     """Return mean and standard deviation of targets, given both after division by the largest target."""
-    scale = spread * largest if spread > _CONSTANT else 1.0
+    scale = spread * largest if spread > 1e-14 else 1.0  # constant but for rounding
     if not 1e-150 < scale < 1e150:
         raise DataError(f"y has standard deviation {scale:g}, whose square does not fit into float64; scale y.")
     return mean * largest, scale

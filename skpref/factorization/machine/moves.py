@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from skpref.inference.gibbs import State
     from skpref.likelihoods import OrdinalProbit
 
-_ROUNDING = 1e-12  # of sums of columns
 _STEP = 1e-4  # of numerical derivatives of y(x), which is quadratic
 
 
@@ -63,7 +62,8 @@ class ChainProblem:
         """Sum of each group's columns if it is the same in all rows, else 0, shape (G,)."""
         indicators = (self.machine.prior.group == g for g in range(self.sizes.size))
         sums = [self.values(indicator[:, None].astype(np.float64)) for indicator in indicators]
-        return np.array([total[0] if np.ptp(total) <= _ROUNDING * np.abs(total).max() else 0.0 for total in sums])
+        # Sums are equal but for rounding.
+        return np.array([total[0] if np.ptp(total) <= 1e-12 * np.abs(total).max() else 0.0 for total in sums])
 
     @cached_property
     def sides(self) -> list[tuple[IntArray, IntArray]]:
@@ -95,10 +95,7 @@ def draw_thresholds_and_scales(problem: ChainProblem, state: State, rng: np.rand
     n_scales = 2 + int(problem.blocks.max()) if problem.learn_priors and problem.seen.size else 0
     likelihood = cast("OrdinalProbit", problem.machine.likelihood)
     likelihood, u, value = replace(likelihood, thresholds=tuple(state["thresholds"].tolist())).drawn_thresholds(
-        problem.level,
-        rescale(problem, state, np.zeros(n_scales))[1],
-        rng,
-        lambda u: rescale(problem, state, u)[1],
+        problem.level, rescale(problem, state, np.zeros(n_scales))[1], rng, lambda u: rescale(problem, state, u)[1]
     )
     state = rescale(problem, state, u)[0] if u.any() else state
     return {**state, "thresholds": np.array(likelihood.thresholds), "log_p": np.array(value)}

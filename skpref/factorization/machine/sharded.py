@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -56,9 +56,6 @@ if TYPE_CHECKING:
     from skpref.factorization.machine.model import Bias, Machine
     from skpref.inference.shards import Shards
     from skpref.likelihoods import Likelihood
-
-_OWN_BYTES: Final = 1 << 28  # of the patterns that are those of one row, of a shard in memory
-_LEAST_ROWS: Final = 1000  # of such a shard
 
 
 class ShardPart(NamedTuple):
@@ -109,7 +106,7 @@ def sharded_rows(
     own = np.flatnonzero(np.isin(design.groups, own_columns))
     patterns = [design.matrix(columns) for columns in fields.values()]
     offsets = np.cumsum([0, *(part.shape[0] for part in patterns)])
-    largest = max(_LEAST_ROWS, _OWN_BYTES // (32 * width * width)) if own_columns else max(sizes)
+    largest = max(POLICY.least_shard_rows, POLICY.own_bytes // (32 * width * width)) if own_columns else max(sizes)
     n_parts = [-(-size // largest) for size in sizes]
     layout = _Layout(design, list(fields), offsets, own_columns, own, *targets[:2])
     split = shards.split(_parts, n_parts, rows, places, n_parts, targets[2], shared=[shards.share(layout)])

@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.sharded import ShardedRatings
 
 # Squares and inverse squares of scales, and products of them, stay far from the ends of the floating-point range.
-_MOST_OPTIMISM = 1e6
 _SCALE = Interval(Real, 1e-9, 1e9, closed="both")
 # Of the parameters that both estimators have.
 CONSTRAINTS: dict[str, list[Any]] = {
@@ -508,10 +507,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
         with self._limit_threads():
             chains = [
                 fold_in_users(
-                    chain,
-                    self._chain_model.fold_in(problem, int(chain.state["seed"])),
-                    self.max_iter,
-                    self.burn_in,
+                    chain, self._chain_model.fold_in(problem, int(chain.state["seed"])), self.max_iter, self.burn_in
                 )
                 for chain in restore_tables(old.chains, old.posterior)
             ]
@@ -662,7 +658,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
             raise UnknownIdError(f"{msg}; add some with fold_in or partial_fit")
         if not isinstance(n, Integral) or n < 1:
             raise DataError(f"n must be an integer of at least 1; got {n!r}.")
-        if not isinstance(optimism, Real) or not abs(optimism) <= _MOST_OPTIMISM:
+        if not isinstance(optimism, Real) or not abs(optimism) <= 1e6:
             raise DataError(f"optimism must be a number of standard deviations, up to 1e6; got {optimism!r}.")
         item = np.arange(self.fitted_.vocabularies.items.size)
         if exclude_seen:

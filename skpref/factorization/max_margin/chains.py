@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpref._checks import check_indices, require
+from skpref._checks import LARGEST_COUNT, check_indices, require
 from skpref._estimator import digest
 from skpref.data.ratings import Ratings, fingerprint
 from skpref.exceptions import DataError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.sharded import ShardedRatings
 
 _TABLES = Factors._fields
-_MOST_FEATURES = 1 << 40  # that a chain ever made
 _LARGEST = {"users": 1e15, "items": 1e15, "thresholds": 1e30}  # products of two are in the range of single precision
 
 
@@ -64,7 +63,7 @@ def check_resumed(model: ChainModel, problem: MarginProblem, start: Chain, chain
     _check_number(chain, "seed", np.uint64, (1 << 63) - 1)
     born, binary = 0, isinstance(problem, IBPProblem)
     if binary:
-        born = _check_number(chain, "born", np.int64, _MOST_FEATURES)
+        born = _check_number(chain, "born", np.int64, LARGEST_COUNT)
     double, users_dtype = np.float64, start.state["users"].dtype
     parts: list[tuple[str, State, Any, Any]] = [("state", chain.state, users_dtype, double)]
     parts += [] if chain.average is None else [("average", chain.average, double, double)]

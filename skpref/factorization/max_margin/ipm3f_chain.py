@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.m3f_chain import MarginPrior
     from skpref.inference.gibbs import State, Step
 
-_TYPICAL_WIDTH = 256  # features assumed when ratings are split into portions for threads
-
 
 @dataclass(frozen=True, eq=False)
 class IBPProblem(MarginProblem):
@@ -55,7 +53,7 @@ def problem_of(
     ratings: Ratings, cost: float, prior: MarginPrior, margin: float, alpha: float, max_new: int
 ) -> IBPProblem:
     """Return the problem of merged ratings."""
-    users, items = (rows_of(view, cost, _TYPICAL_WIDTH) for view in (ratings.by_user(), ratings.by_item()))
+    users, items = (rows_of(view, cost, POLICY.typical_width) for view in (ratings.by_user(), ratings.by_item()))
     return IBPProblem(users, items, prior, 0, margin, np.dtype(np.float64), alpha, max_new)
 
 

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref._compiled.m3f import Model, Rows, StreamName, Thresholds, draw_rows, hinge_losses, portions, scores
 from skpref._compiled.streams import normal_rows
+from skpref._math.limits import BLOCK
 from skpref.exceptions import DataError
 from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import Info
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 Side = Literal["users", "items"]
 # Blocks of the sampler: each random stream is named by seed, sweep, block and row.
 ITEMS, USERS, _THRESHOLDS, FIRST_ITEMS, FIRST_USERS, _POPULATION, _USER_MEAN = range(1, 8)
-_PART = 1 << 22  # numbers of the factors of users' precision matrices held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +270,7 @@ def draw_thresholds(precision: Array, linear: Array, population: Population, see
         variance = 1.0 / (common + precision)
         return np.asarray(variance * (population.mean * common + linear) + np.sqrt(variance) * noise)
     linear, theta = linear + common @ population.mean, np.empty(linear.shape)
-    for first in range(0, n, step := max(1, _PART // size**2)):
+    for first in range(0, n, step := max(1, BLOCK // size**2)):
         part = slice(first, first + step)
         theta[part] = _joint_draws(common, precision[part], linear[part], noise[part])
     return theta

@@ -12,6 +12,7 @@ from scipy.stats import qmc
 from sklearn.utils.validation import check_consistent_length
 
 from skpref._checks import check_arrays, check_positive, check_types, require
+from skpref._math.limits import BLOCK
 from skpref.data import Ratings, Vocabulary
 from skpref.data.weights import read_weights
 from skpref.factorization.max_margin.m3f_chain import expected_user_mean
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
-
-_MAX_GATHERED = 1 << 24  # numbers of one side that are gathered at once
 
 
 class RatingVocabularies(NamedTuple):
@@ -320,5 +319,5 @@ def level_probabilities(
 
 def parts(n: int, factors: Factors) -> list[slice]:
     """Return slices of n rows whose factors, of all samples, fit into memory at once."""
-    size = max(1, _MAX_GATHERED // max(factors.items.shape[0] * factors.items.shape[2], 1))
+    size = max(1, BLOCK // max(factors.items.shape[0] * factors.items.shape[2], 1))
     return [slice(first, first + size) for first in range(0, n, size)]

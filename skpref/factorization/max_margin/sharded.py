@@ -18,6 +18,7 @@ from skpref._compiled.m3f import Rows, Sums, Thresholds, draw_rows, hinge_losses
 from skpref.data.ratings import Ratings, fingerprint
 from skpref.data.shards import RatingCounts
 from skpref.factorization.max_margin.m3f_chain import MarginProblem, rows_of
+from skpref.factorization.policy import POLICY
 from skpref.inference.shards import Shards, split_by_shard
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.posterior import RatingVocabularies
     from skpref.inference.gibbs import State
 
-_SHARD_RATINGS, _MOST_SHARDS = 1_000_000, 64  # merging takes 200 bytes a rating of one shard
 _NOTHING = np.zeros(0, np.int32), np.zeros(0, np.int16), np.ones(1)
 _NO_ROWS = Rows(np.zeros(1, np.int64), *_NOTHING, portions(np.zeros(1, np.int64), 1))
 
@@ -160,7 +160,7 @@ def sharded_ratings(
     level = [s.levels if s.is_declared or not s.n_rows else np.searchsorted(levels, s.levels) for s in summaries]
     level = [np.arange(levels.size) if s.is_declared else number for s, number in zip(summaries, level, strict=True)]
     n_rows = sum(summary.n_rows for summary in summaries)
-    n_shards = min(max(n_shards, -(-n_rows // _SHARD_RATINGS)), _MOST_SHARDS)
+    n_shards = min(max(n_shards, -(-n_rows // POLICY.shard_ratings)), POLICY.most_shards)
     user_cuts = _cuts(user, [summary.user_counts for summary in summaries], users.size, n_shards)
     item_cuts = _cuts(item, [summary.item_counts for summary in summaries], items.size, n_shards)
     n_parts = user_cuts.size + item_cuts.size - 2

@@ -14,6 +14,7 @@ from skpref._estimator import check_credibility, check_n_samples
 from skpref.data.records import ColumnRecord
 from skpref.gp.crowd.blocks import iterate_users
 from skpref.gp.crowd.personal import PersonalPosterior
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.likelihoods import PairwiseTies
 from skpref.likelihoods.ties import left_without_ties
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from skpref._typing import BoolArray
 
 __all__ = ["Annotators"]
-
-_PAIRS = 300  # compared pairs on which accuracies are measured; the standard error of their average is below 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,8 +159,9 @@ def _sample_pairs(comparisons: Comparisons, rng: np.random.Generator) -> tuple[I
     """Return compared pairs (left, right, weight): all, or 300 drawn in proportion to their weights."""
     n, weight = comparisons.n_pairs, comparisons.weight / comparisons.weight.sum()
     rows = np.arange(n)
-    if n > _PAIRS:
-        rows, weight = rng.choice(n, _PAIRS, p=weight), np.full(_PAIRS, 1.0 / _PAIRS)
+    if n > POLICY.annotator_pairs:
+        n = POLICY.annotator_pairs
+        rows, weight = rng.choice(comparisons.n_pairs, n, p=weight), np.full(n, 1.0 / n)
     sides = np.sort(np.column_stack([comparisons.left, comparisons.right])[rows], axis=1)
     pairs, number = np.unique(sides, axis=0, return_inverse=True)
     return pairs[:, 0], pairs[:, 1], np.asarray(np.bincount(number.ravel(), weight), dtype=np.float64)
@@ -233,11 +233,7 @@ def _intervals(mean: Array, variance: Array, credibility: float) -> tuple[Array,
 _SIZES = np.geomspace(0.1, 10.0, 20)  # values of rho; an average user has 1
 _GRID = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
 _PSEUDO_USERS = np.array([0.5, 0.5, 9.0])  # numbers of users who contradict, ignore and follow the consensus
-_SPREAD, _SPREAD_USERS = 0.5, 1.0  # prior guess of the standard deviation of log rho, and users it counts for
-_EM_STEPS = 50
-_DRAWS = 8  # draws of the consensus, in mirrored pairs
 _LEAST = 1e-12  # least divisor
-_MOST_TABLES, _REACH = 8, 100.0  # labels that have tables of their log-likelihood, and the largest |z| in these
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,7 +290,7 @@ def learn_reliability(
     thresholds: TieThresholds | None = None,
 ) -> Reliability:
     """Return the posterior of the reliability of all seen users, who may have thresholds of ties of their own."""
-    noise = rng.standard_normal((_DRAWS // 2, posterior.half_rows.shape[1]))
+    noise = rng.standard_normal((POLICY.consensus_draws // 2, posterior.half_rows.shape[1]))
     noise = np.vstack([noise, -noise]) @ posterior.half_rows.T
     log_likelihood, known, tastes = _log_likelihoods(posterior, comparisons, likelihood, noise, thresholds)
     log_joint = log_likelihood + _learnt_prior(logsumexp(log_likelihood, axis=0) - np.log(len(noise)))
@@ -358,7 +354,7 @@ def _user_log_probs(
     if thresholds is None or not isinstance(likelihood, PairwiseTies):
         shared = _tabulate_log_prob(likelihood, y)
         return lambda _: lambda y, z, scale: shared(y, scale * z)
-    b, side = np.exp(thresholds.mean), Tabulated(partial(_log_prob_of, likelihood.side, 1.0), _REACH)
+    b, side = np.exp(thresholds.mean), Tabulated(partial(_log_prob_of, likelihood.side, 1.0), POLICY.table_reach)
     return lambda u: partial(_log_prob_with_threshold, likelihood, side, float(b[u]))
 
 
@@ -381,9 +377,9 @@ def _log_prob_with_threshold(
 def _tabulate_log_prob(likelihood: Likelihood, y: Array) -> Callable[[Array, Array], Array]:
     """Return log p(y | z), from a table for each label if there are few labels."""
     labels = np.unique(y)
-    if labels.size > _MOST_TABLES:
+    if labels.size > POLICY.most_tables:
         return likelihood.log_prob
-    tables = [Tabulated(partial(_log_prob_of, likelihood, label), _REACH) for label in labels]
+    tables = [Tabulated(partial(_log_prob_of, likelihood, label), POLICY.table_reach) for label in labels]
 
     def log_prob(answers: Array, z: Array) -> Array:
         result = np.empty(z.shape)
@@ -424,8 +420,8 @@ def _draw_without_own_answers(mean: Array, half: Array, W: Array, linear: Array,
 def _learnt_prior(log_likelihood: Array) -> Array:
     """Return the log prior of the grid points by EM over the users, shape (G,)."""
     n, log_size = _SIZES.size, np.log(_SIZES)
-    kinds, centre, spread = _PSEUDO_USERS / _PSEUDO_USERS.sum(), 0.0, _SPREAD
-    for _ in range(_EM_STEPS):
+    kinds, centre, spread = _PSEUDO_USERS / _PSEUDO_USERS.sum(), 0.0, POLICY.reliability_sd
+    for _ in range(POLICY.em_steps):
         of_size = -0.5 * ((log_size - centre) / spread) ** 2
         of_size -= logsumexp(of_size)
         reverse, chance, with_it = np.log(kinds)
@@ -435,15 +431,14 @@ def _learnt_prior(log_likelihood: Array) -> Array:
         of_sizes = total[:n][::-1] + total[n + 1 :]
         counts = _PSEUDO_USERS + np.array([total[:n].sum(), total[n], total[n + 1 :].sum()])
         kinds = counts / counts.sum()
-        n_sized = of_sizes.sum() + _SPREAD_USERS
+        n_sized = of_sizes.sum() + POLICY.reliability_users
         centre = float(of_sizes @ log_size) / n_sized
-        squares = of_sizes @ (log_size - centre) ** 2 + _SPREAD_USERS * _SPREAD**2
+        squares = of_sizes @ (log_size - centre) ** 2 + POLICY.reliability_users * POLICY.reliability_sd**2
         spread = float(np.sqrt(squares / n_sized))
     return np.asarray(log_prior)
 
 
 # --------------------------------- a smooth function of one variable that is evaluated so often that a table of it pays
-_CELLS = 40_000  # cells of a table: cubics leave 1e-11 of a likelihood's curve within 100
 
 
 class Tabulated:
@@ -451,9 +446,9 @@ class Tabulated:
 
     def __init__(self, function: Callable[[Array], Array], reach: float = 40.0) -> None:
         self.function, self.reach = function, reach
-        self.step = 2.0 * reach / _CELLS
+        self.step = 2.0 * reach / POLICY.table_cells
         self.low = -reach - self.step
-        self.table = function(self.low + self.step * np.arange(_CELLS + 3, dtype=np.float64))
+        self.table = function(self.low + self.step * np.arange(POLICY.table_cells + 3, dtype=np.float64))
 
     def __call__(self, x: Array) -> Array:
         """Return the function at x, of any shape."""

@@ -19,19 +19,15 @@ from skpref.data.labels import refuse_one_side
 from skpref.data.shards import ShardOptions, check_classes
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.capabilities import Capabilities, check_unchanged
-from skpref.gp.crowd.consensus import MAX_WEIGHT, MOST_ITEMS, heaviest_user
+from skpref.gp.crowd.consensus import heaviest_user
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
-from skpref.gp.crowd.fit_hierarchy import (
-    MAX_CHOICE,
-    HierarchicalFit,
-    Regularisation,
-    fit_crowd_hierarchy,
-)
+from skpref.gp.crowd.fit_hierarchy import HierarchicalFit, Regularisation, fit_crowd_hierarchy
 from skpref.gp.crowd.groups import PARTS, variances
 from skpref.gp.crowd.hierarchy import are_few
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.places import Places
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.crowd.sharded import bounds_of, hierarchies_of, join_users, number_groups, number_users
 from skpref.gp.crowd.shards import ShardedAnswers
@@ -68,10 +64,6 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.over_time import SkillDynamics
     from skpref.inference.shards import Shards
     from skpref.settings import Settings
-
-# Items have effects of their own beside part-worths where each stood in so many pairs, there are at most so many, and
-# a pass over the pairs takes less than about a second.
-_SHOWN_OFTEN, _MOST_EFFECTS, _MOST_WORK = 30, 200, 1e9
 
 
 _GROUPS = Capabilities(
@@ -200,7 +192,7 @@ class CrowdBase(ComparisonClassifier):
             return True
         if self.inference != "auto":
             return self.inference in {"ep", "laplace"}
-        return n_items <= MOST_ITEMS and self._keeps_kernels() and self.n_factors > 0
+        return n_items <= POLICY.most_items and self._keeps_kernels() and self.n_factors > 0
 
     def _keeps_kernels(self) -> bool:
         """Tell whether no optimizer changes the hyperparameters of all kernels."""
@@ -293,9 +285,9 @@ class CrowdBase(ComparisonClassifier):
             check_memory(features.shape[0], min(self._crowd_config().pair.n_inducing, features.shape[0]), whose="users")
             warn_constant(features, "the users who compared")
         kernels = self._given_kernels()
-        many = compared.n_items > MOST_ITEMS and self.inference == "auto" and self._keeps_kernels()
+        many = compared.n_items > POLICY.most_items and self.inference == "auto" and self._keeps_kernels()
         fit: CrowdFit | HierarchicalFit
-        small = self.inference != "auto" or heaviest_user(compared) <= MAX_WEIGHT
+        small = self.inference != "auto" or heaviest_user(compared) <= POLICY.most_weight
         config = self._crowd_config()
         config = replace(config, pair=self._config_of_ties(config.pair, comparisons))
         likelihood = config.pair.likelihood
@@ -350,7 +342,7 @@ class CrowdBase(ComparisonClassifier):
             self._columns.check_varying(comparisons)
         self._name_groups(kinds)
         start = self._start_alike(users, items)
-        if answers.n_pairs <= MAX_CHOICE or not self._takes_shards(answers):
+        if answers.n_pairs <= POLICY.most_choice or not self._takes_shards(answers):
             self._learn(users, items, self._merge(comparisons), start)
             return
         timeline = None if answers.time is None else self._timeline(answers, items, start)
@@ -369,7 +361,7 @@ class CrowdBase(ComparisonClassifier):
         """Tell whether a fit sees one shard of users after the other; all other fits are to comparisons in memory."""
         likelihood = as_likelihood(self.likelihood)
         shares_none = isinstance(likelihood, PairwiseTies) or not likelihood.has_parameters
-        return shares_none and self._is_hierarchical(answers.n_items) and heaviest_user(answers) <= MAX_WEIGHT
+        return shares_none and self._is_hierarchical(answers.n_items) and heaviest_user(answers) <= POLICY.most_weight
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
@@ -540,7 +532,7 @@ class CrowdBase(ComparisonClassifier):
             return False
         n, n_shown = items.seen.size, np.count_nonzero(comparisons.weight) / items.seen.size
         cost = comparisons.n_pairs * (items.n_features + n) ** 2
-        return bool(n_shown >= _SHOWN_OFTEN and n <= _MOST_EFFECTS and cost <= _MOST_WORK)
+        return bool(n_shown >= POLICY.shown_often and n <= POLICY.most_effects and cost <= POLICY.most_work)
 
     def _set_dynamics(self) -> None:
         """Set how the consensus moves, where it does."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from skpref._compiled.users import add_by_item, add_products, quadratic_forms
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.users import Stack, iterate_stacks, split_by_size, stack_users, sum_at
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.gp.crowd.users import UserRows
 
-_TOGETHER = 256  # users whose matrices are made together where each is asked for
 _MOST_ENTRIES = 2**22  # entries of one matrix of all users that are in memory together, 32 MB
 
 
@@ -133,8 +133,8 @@ def iterate_users(
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
     """Yield E P E^T, W, D and d of each user."""
     S = _padded(S)
-    for low in range(0, positions.size, _TOGETHER):
-        some = positions[low : low + _TOGETHER]
+    for low in range(0, positions.size, POLICY.blocks_at_once):
+        some = positions[low : low + POLICY.blocks_at_once]
         sizes, found = users.starts[some + 1] - users.starts[some], {}
         for chosen in split_by_size(sizes, users.by_pairs[some]):
             stack = stack_users(users, some[chosen])

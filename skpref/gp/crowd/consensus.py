@@ -11,7 +11,8 @@ from scipy import sparse
 from skpref.exceptions import DataError
 from skpref.gp.crowd.groups import prior_scales
 from skpref.gp.crowd.hierarchy import start_state
-from skpref.gp.crowd.shape import CHOICE_TOL, fit_to_choose
+from skpref.gp.crowd.policy import POLICY
+from skpref.gp.crowd.shape import fit_to_choose
 from skpref.gp.crowd.users import UserRows
 
 if TYPE_CHECKING:
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
     from skpref.gp.crowd.places import Places
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
-
-MOST_ITEMS = 2_000  # items that "ep" and "laplace" accept: 32 MB a matrix, seconds a pass
-# Weight of the answers of a user about an item: rounding errors of the evidence grow with its square. On simulated
-# crowds they are up to 1e-5 of it up to here, near the tolerance of passes, and .003 at 9e5, where fits never end.
-MAX_WEIGHT = 3e5
-# Share of entries of the design below which it is sparse, and entries up to which that saves nothing.
-_FEW_ENTRIES, _SMALL = 0.1, 10_000
 
 
 def design_of(
@@ -51,8 +45,8 @@ def design_of(
         rows[:n, :width] = np.hstack(columns)
     rows[n:, width:] = np.eye(n_effects)
     parts = [(name, column.shape[1]) for name, column in zip(names, columns, strict=True)]
-    few = np.count_nonzero(rows) < _FEW_ENTRIES * rows.size
-    return (sparse.csr_array(rows) if few and rows.size > _SMALL else rows), parts
+    few = np.count_nonzero(rows) < POLICY.few_entries * rows.size
+    return (sparse.csr_array(rows) if few and rows.size > POLICY.small_design else rows), parts
 
 
 def choose_timeline(
@@ -67,7 +61,7 @@ def choose_timeline(
         moving = replace(model, places=each, consensus=rows)
         start = start_state(moving, scales, likelihood, 1.0)
         state = start if state is None else replace(start, S=state.S, tau=state.tau, nu=state.nu)
-        fit = fit_to_choose(moving, state, CHOICE_TOL)
+        fit = fit_to_choose(moving, state, POLICY.choice_tol)
         state = fit.state
         evidence.append(fit.evidence)
     return candidates[int(np.argmax(np.nan_to_num(evidence, nan=-np.inf)))]
@@ -89,10 +83,10 @@ def _check_size(places: Places, n_variables: int) -> None:
     advice = "Use columns with fewer groups, or leave out items; a column of many groups can be `user`."
     if places.timeline is not None:
         name, what, advice = "time", "by step of time and group", "Leave out time or groups, or leave out items."
-    if max(n_places, n_variables) > MOST_ITEMS:
+    if max(n_places, n_variables) > POLICY.most_items:
         raise DataError(
             f"{name}: {n_places} items {what} were compared, and utilities have {n_variables} variables, one at least "
-            f"for each item in each of them; at most {MOST_ITEMS} of either are learnt. {advice}"
+            f"for each item in each of them; at most {POLICY.most_items} of either are learnt. {advice}"
         )
 
 
@@ -101,17 +95,15 @@ def check_data(data: CrowdData, config: CrowdConfig) -> None:
     c, n, what = data.comparisons, data.comparisons.n_items, "compared items"
     if config.part_worths and data.items is not None:
         n, what = data.items.shape[1], "features of items"
-    if n > MOST_ITEMS:
+    if n > POLICY.most_items:
         advice = "Use inference='vb'" if c.stage is None else "Use fewer"
-        raise DataError(
-            f"inference={config.pair.inference!r} learns a covariance of all {what} and takes at most {MOST_ITEMS} "
-            f"{what}; got {n}. {advice}."
-        )
-    if (heaviest := heaviest_user(c)) > MAX_WEIGHT:
+        most = f"at most {POLICY.most_items} {what}; got {n}. {advice}."
+        raise DataError(f"inference={config.pair.inference!r} learns a covariance of all {what} and takes {most}")
+    if (heaviest := heaviest_user(c)) > POLICY.most_weight:
         advice = "Divide the weights" + (", or use inference='vb'." if c.stage is None else ".")
         raise DataError(
             f"sample_weight: the answers of a user about an item weigh up to {heaviest:.3g} together; "
-            f"inference={config.pair.inference!r} takes at most {MAX_WEIGHT:.0e}. {advice}"
+            f"inference={config.pair.inference!r} takes at most {POLICY.most_weight:.0e}. {advice}"
         )
 
 
@@ -119,7 +111,7 @@ def heaviest_user(c: Comparisons) -> float:
     """Return the largest weight of the answers of a user about an item, or more if it is no more than allowed."""
     user, weight = np.asarray(c.user), c.weight
     most = float(np.bincount(user, weight).max(initial=0.0))
-    if most <= MAX_WEIGHT:
+    if most <= POLICY.most_weight:
         return most
     about = np.concatenate([user, user]) * c.n_items + np.concatenate([c.left, c.right])
     return float(np.bincount(np.unique(about, return_inverse=True)[1], np.tile(weight, 2)).max())

@@ -23,6 +23,7 @@ from skpref.gp.crowd.model import (
     negligible_factors,
     start_state,
 )
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.posterior import CrowdPosterior, FactorPosterior
 from skpref.gp.default_kernels import linear_kernel
 from skpref.gp.entities import Items
@@ -43,21 +44,6 @@ if TYPE_CHECKING:
     from skpref.inference.blocks import Block
     from skpref.inference.terms.base import Segment
     from skpref.likelihoods import Likelihood
-
-_FULL_ENTRIES = 2**23  # entries P D up to which "auto" takes full passes: each of a dozen arrays has 64 MB then
-_MIN_FACTORS = 4  # fewest factors for which full passes are worthwhile at the start
-_FIRST_CHECKS = (1, 2, 4)  # passes after which negligible factors are dropped: they cost as much as the others
-_CHECK_EVERY = 8  # passes between later checks
-_SEARCH_FACTORS = 3  # factors of the small fits that choose the length-scales of the factors
-_SEARCH_PASSES = 10  # passes of these fits
-_SHORTER = 4.0  # divisor of the length-scales of the factors, from each of these fits to the next
-
-
-# Numbers by which the rates of the priors of item and user factors are multiplied if held-out comparisons ask for it.
-# With the priors as they are, factors that few answers of each user show are dropped even where they predict.
-BROADER = (10.0, 100.0)
-_FEWEST_TO_CHOOSE = 1000  # comparisons: fewer do not tell taste from chance, and later calls keep the choice
-_HELD_OUT, _CHOICE_PASSES, _CHOICE_ROWS = 0.1, 30, 200_000  # share of comparisons; passes and comparisons of these fits
 
 
 _CHECKPOINTS = Capabilities(
@@ -115,7 +101,7 @@ def fit_crowd(
             waiting = dropped[: max(n_start - len(model.alive), 0)]
             state = extend_state(start.state, start.segments, problem, prior)
             return _fit_in_stages(model, bases, problem, state, waiting, rng)
-        if config.choose_priors and model.alive and data.comparisons.n_pairs >= _FEWEST_TO_CHOOSE:
+        if config.choose_priors and model.alive and data.comparisons.n_pairs >= POLICY.fewest_to_choose:
             model = _choose_priors(model, bases, rng)
         return _fit_from_scratch(model, bases, rng)
 
@@ -135,18 +121,18 @@ def _choose_priors(model: CrowdModel, bases: Bases, rng: np.random.Generator) ->
     order = rng.permutation(c.n_users)
     answers = np.cumsum(np.bincount(c.user, minlength=c.n_users)[order])
     used = np.zeros(c.n_users, dtype=bool)
-    used[order[: 1 + int(np.searchsorted(answers, _CHOICE_ROWS))]] = True
-    held = rng.random(c.n_pairs) < _HELD_OUT
+    used[order[: 1 + int(np.searchsorted(answers, POLICY.prior_rows))]] = True
+    held = rng.random(c.n_pairs) < POLICY.held_out_share
     test = c.take(used[c.user] & held)
     if not test.n_pairs:
         return model
     data = replace(data, comparisons=c.take(used[c.user] & ~held))
     pair = replace(model.pair, data=PairData(data.items, data.comparisons), last=[])
-    schedule = replace(config.pair.schedule, max_iter=_CHOICE_PASSES, on_iteration=None)
+    schedule = replace(config.pair.schedule, max_iter=POLICY.prior_passes, on_iteration=None)
     part = replace(config, pair=replace(config.pair, schedule=schedule))
     users, items = Items(data.users, np.arange(c.n_users)), Items(data.items, np.arange(c.n_items))
     log_p = []
-    for breadth in ((1.0, 1.0), BROADER):
+    for breadth in ((1.0, 1.0), POLICY.broader):
         candidate = replace(model, data=data, pair=pair, config=part.broadened(*breadth))
         fit = _fit_from_scratch(candidate, bases, np.random.default_rng(0))
         asked = (users, np.asarray(test.user)), items, test.left, test.right
@@ -155,7 +141,7 @@ def _choose_priors(model: CrowdModel, bases: Bases, rng: np.random.Generator) ->
     gain = log_p[1] - log_p[0]
     # By more than its standard error, so that chance does not choose.
     broader = gain.sum() > np.sqrt(np.sum((gain - gain.mean()) ** 2))
-    return replace(model, config=config.broadened(*BROADER)) if broader else model
+    return replace(model, config=config.broadened(*POLICY.broader)) if broader else model
 
 
 def _with_priors_of(state: svi.State, config: CrowdConfig) -> CrowdConfig:
@@ -170,8 +156,8 @@ def _with_priors_of(state: svi.State, config: CrowdConfig) -> CrowdConfig:
 
 def _n_start_factors(config: CrowdConfig, n_comparisons: int) -> int:
     """Return the number of factors at the start: all, or as many as full passes allow."""
-    affordable = _FULL_ENTRIES // n_comparisons
-    too_many = config.pair.inference == "auto" and _MIN_FACTORS <= affordable < config.n_factors
+    affordable = POLICY.full_entries // n_comparisons
+    too_many = config.pair.inference == "auto" and POLICY.least_factors <= affordable < config.n_factors
     return affordable if too_many else config.n_factors
 
 
@@ -194,7 +180,7 @@ def _fit_in_stages(
         bounds += result.bounds
         state, stopped = result.state, len(result.bounds) < n_passes and not result.converged
         negligible = negligible_factors(problem, state)
-        grows = bool(waiting) and not negligible and (result.converged or len(bounds) >= _FIRST_CHECKS[-1])
+        grows = bool(waiting) and not negligible and (result.converged or len(bounds) >= POLICY.first_checks[-1])
         if stopped or len(bounds) == schedule.max_iter or (result.converged and not negligible and not grows):
             break
         if negligible:
@@ -219,7 +205,8 @@ def _fit_in_stages(
 
 def _passes_to_check(n_done: int) -> int:
     """Return the number of passes until the next check for negligible factors."""
-    return next((check - n_done for check in _FIRST_CHECKS if check > n_done), _CHECK_EVERY - n_done % _CHECK_EVERY)
+    later = POLICY.check_every - n_done % POLICY.check_every
+    return next((check - n_done for check in POLICY.first_checks if check > n_done), later)
 
 
 def _count_from(n_done: int, callback: OnIteration, schedule: svi.Schedule) -> OnIteration:
@@ -259,8 +246,8 @@ def _schedule(model: CrowdModel, problem: svi.Problem) -> svi.Schedule:
     config, n_factors = model.config.pair, max(len(model.alive), 1)
     if config.inference == "svi":
         return config.schedule
-    full = config.inference != "auto" or problem.n_observations * n_factors <= _FULL_ENTRIES
-    return replace(config.schedule, batch_size=None if full else _FULL_ENTRIES // (2 * n_factors))
+    full = config.inference != "auto" or problem.n_observations * n_factors <= POLICY.full_entries
+    return replace(config.schedule, batch_size=None if full else POLICY.full_entries // (2 * n_factors))
 
 
 def _learn_kernels(model: CrowdModel, start: Kernels, user_kernels: Kernels, rng: np.random.Generator) -> Kernels:
@@ -278,12 +265,12 @@ def _learn_kernels(model: CrowdModel, start: Kernels, user_kernels: Kernels, rng
 
 def _shorten_factor_scales(model: CrowdModel, kernels: Kernels, rng: np.random.Generator) -> Kernels:
     """Shorten the length-scales of the factors as long as the bound of a small fit rises, or take linear factors."""
-    alive = model.alive[:_SEARCH_FACTORS]
+    alive = model.alive[: POLICY.search_factors]
     pair = replace(subsample(model.pair, rng), joint_size=0)
     small = replace(
         model, pair=pair, alive=alive, data=replace(model.data, items=pair.data.X, comparisons=pair.data.comparisons)
     )
-    schedule = replace(model.config.pair.schedule, batch_size=None, on_iteration=None, max_iter=_SEARCH_PASSES)
+    schedule = replace(model.config.pair.schedule, batch_size=None, on_iteration=None, max_iter=POLICY.search_passes)
 
     def bound_of(candidate: Kernels) -> float:
         problem, diagonal = small.problem(small.bases(candidate))
@@ -293,7 +280,7 @@ def _shorten_factor_scales(model: CrowdModel, kernels: Kernels, rng: np.random.G
 
     best = bound_of(kernels)
     while kernels.factors is not None:
-        shorter = kernels.factors.clone_with_theta(kernels.factors.theta - np.log(_SHORTER))
+        shorter = kernels.factors.clone_with_theta(kernels.factors.theta - np.log(POLICY.shorter))
         value = bound_of(kernels._replace(factors=shorter))
         if value <= best or np.any(shorter.theta < shorter.bounds[:, 0]):
             break

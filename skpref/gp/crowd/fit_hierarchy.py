@@ -23,7 +23,6 @@ from skpref.exceptions import DataError
 from skpref.gp.crowd.consensus import check_data, choose_timeline, design_of, take_fewer_steps
 from skpref.gp.crowd.groups import GroupPosterior, prior_scales
 from skpref.gp.crowd.held_out import (
-    N_FOLDS,
     choose_factors,
     draw_users,
     folds_of,
@@ -44,19 +43,13 @@ from skpref.gp.crowd.hierarchy import (
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import AtS, Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
-from skpref.gp.crowd.shape import CHOICE_TOL, Shape, attribute_variances, choose_shape, fit_to_choose
+from skpref.gp.crowd.policy import POLICY
+from skpref.gp.crowd.shape import Shape, attribute_variances, choose_shape, fit_to_choose
 from skpref.gp.crowd.spread import correction_of_scale, fits_beside, log_evidence_of_weights, mixed_half
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.pairwise.fit import (
-    HYPER_PAIRS,
-    PairData,
-    choose_kernel,
-    pair_model,
-    root_mean_square,
-    run_checkpoint,
-    start_kernel,
-)
+from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, root_mean_square, run_checkpoint, start_kernel
+from skpref.gp.pairwise.policy import POLICY as PAIRWISE
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.inference.basis import InducingBasis
 from skpref.kernels import Linear, median_length_scales
@@ -75,40 +68,7 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
-# Items from which factors are compared with the candidates, and from which there are no other candidates.
-_SEVERAL_ITEMS, _MANY_ITEMS = 120, 500
-# What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
-# that scale; and the penalty of the trace. From close to that to few strong directions. A scale of 4 is for answers
-# almost without noise, scales of .1 and .3 leave little but the strong directions. Chosen on simulations of 8 to 50
-# items and on draws of Sushi rankings other than those of the benchmark. Their number was chosen on the
-# benchmark's draws, too: ten are .2 to .4 % of the log-loss ahead of these five (.3 % on other draws), level on
-# simulations, and twice as slow; three are .7 to 1.4 % behind ten. The weight with the largest evidence, without
-# candidates, is 20 % behind where 60 users share two strong directions of 30 items.
-_CANDIDATES = (2.0, 1.0, 0.3), (0.5, 4.0, 0.1), (0.5, 1.0, 0.3), (0.0, 0.3, 2.0), (0.5, 0.1, 0.3)
-_LEAST_WEIGHT = 0.5  # least weight of the prior, in users
-_NO_TASTE = 1e-6  # scale of the personal parts of a model without factors
-_HELD_OUT = 2_000  # comparisons, about, that are held out in turn if there are more
-_HOPELESS = 10.0  # nats behind the best after which a candidate is not tried with further folds
-# Shares in the average are exp(_TRUST * nats): the same answers in other folds would rank the candidates differently.
-_TRUST, _LEAST_SHARE = 0.5, 0.05
-_CLEARLY = 2.0  # nats by which factors are better if not by chance: without tastes they follow noise
-_TIE = 1e-2  # nats that are no difference: without tastes all candidates predict the same, up to rounding
-# Share of S = scale * shape in the size of that average. Its one free number is the scale of tastes; a free S follows
-# noise as well: with 300 users of 5 answers it was 1.7 times too wide.
-_OF_ISOTROPIC = 0.4
-# Comparisons by which shape and regularisation are chosen; more tell the candidates apart, so that one is enough.
-MAX_CHOICE = 10_000
-_MAX_PAIRS = 20_000  # pairs of alternatives, of whole users, by which the prior of choices is chosen
-_MAX_TIMES = 3_000  # comparisons by which it is chosen how the consensus moves
-_MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
-_SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
-_OWN_SHARES = 0.0, 0.2, 1.0  # shares of effects of single items, relative to attributes, in what utilities vary by
-# Of choices: users that the prior of S counts for beyond its dimension, at least; the largest weight, in units of the
-# least one; weights that are compared, nats that are no difference, and fits to compare them.
-_FREEDOM, _MOST_FREEDOM, _WEIGHTS, _SAME, _WEIGHINGS = 2.0, 1000.0, 40, 0.3, 8
-_NO_PENALTY = 1e-9  # penalty of the trace of S, where the prior is enough
-_MAX_COVARIATES = 100  # features of users that are covariates as they are; more are reduced by a linear kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +76,7 @@ class Regularisation:
     """How the covariance of the personal parts was held down."""
 
     floor: float  # scale of the prior
-    prior_weight: float = _LEAST_WEIGHT  # users that the prior counts for
+    prior_weight: float = POLICY.least_weight  # users that the prior counts for
     penalty: float | None = None  # of the trace; None: S = scale * shape
     share: float = 1.0  # in the average of the covariances
     # Least share of the prior's shape in an S that is the second moment of factors and stays; None: S is learnt.
@@ -135,8 +95,8 @@ class Regularisation:
     @classmethod
     def candidate(cls, number: int, scale: float, n_items: int) -> Regularisation:
         """Return one of the candidates, given the scale of S = scale * shape."""
-        weight, share, penalty = _CANDIDATES[number]
-        return cls(share * scale, max(weight * n_items, _LEAST_WEIGHT), penalty)
+        weight, share, penalty = POLICY.candidates[number]
+        return cls(share * scale, max(weight * n_items, POLICY.least_weight), penalty)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +148,7 @@ def fit_crowd_hierarchy(
         shape = None  # to be chosen
     update = start is not None and start.changed is not None and is_update(model, start.posterior, start.changed)
     if start is None or (model.stage is not None and not update):
-        few = some_users(model, MAX_CHOICE if model.stage is None else _MAX_PAIRS, rng)
+        few = some_users(model, POLICY.most_choice if model.stage is None else POLICY.most_pairs, rng)
         few, model = _choose_steps(few, model, _columns_of_items(pair, basis, config), scales, config)
         shape = choose_shape(few, data, items, kernels, scales, config, pair) if shape is None else shape
         few, model = replace(few, shape=shape.matrix), replace(model, shape=shape.matrix)
@@ -199,7 +159,7 @@ def fit_crowd_hierarchy(
         learnt = [_grown(start.posterior.S, chosen[0].floor * shape.matrix, order=config.pair.order)]
         first = replace(start_state(model, scales, config.pair.likelihood, 1.0), S=learnt[0])
     n_learnt, schedule = int(model.users.rows[-1]), config.pair.schedule
-    chosen = chosen if n_learnt <= MAX_CHOICE else (replace(chosen[0], share=1.0),)
+    chosen = chosen if n_learnt <= POLICY.most_choice else (replace(chosen[0], share=1.0),)
     model = chosen[0].apply_to(model)
     if start is not None and start.changed is not None and update:
         n_learnt = start.posterior.n_learnt
@@ -210,8 +170,8 @@ def fit_crowd_hierarchy(
         fit = update_hierarchy(model, first, start.posterior, start.changed, start.likelihood, schedule)
     else:
         report = schedule.on_iteration
-        if n_learnt <= _MAX_AVERAGE and model.max_rank and model.stage is None and model.learn_S:
-            again = start is not None or n_learnt > MAX_CHOICE
+        if n_learnt <= POLICY.most_averaged and model.max_rank and model.stage is None and model.learn_S:
+            again = start is not None or n_learnt > POLICY.most_choice
             model, first = _averaged(model, first, chosen, learnt, again=again)
         saved = _run_checkpoint(data, (items, user_kernel), chosen, config)
         limits: dict[str, Any] = {"max_iter": schedule.max_iter, "tol": schedule.tol, "on_iteration": report}
@@ -233,10 +193,10 @@ def _cold_start(
     few: Hierarchy, model: Hierarchy, scales: dict[str, Scale], config: CrowdConfig, rng: np.random.Generator
 ) -> tuple[tuple[Regularisation, ...], list[Array], HierarchyState]:
     """Return regularisations, their S, and the state that a fit of the model starts from, by a model of few users."""
-    likelihood, scale = config.pair.likelihood, 1.0 if config.n_factors else _NO_TASTE
+    likelihood, scale = config.pair.likelihood, 1.0 if config.n_factors else POLICY.no_taste
     whole = few.n_users == model.n_users and type(few) is type(model)
-    if few.stage is None and len(few.shape) > _MANY_ITEMS and not whole:
-        few = model.select_users(draw_users(model, _MAX_AVERAGE, rng))
+    if few.stage is None and len(few.shape) > POLICY.many_items and not whole:
+        few = model.select_users(draw_users(model, POLICY.most_averaged, rng))
     rough = replace(few, coarse=True)
     first = fit_to_choose(rough, start_state(few, scales, likelihood, scale))
     if few.stage is None or not few.max_rank:
@@ -245,10 +205,10 @@ def _cold_start(
         regularisation, first, _ = _weigh_prior(rough, first)
         chosen, learnt = (regularisation,), [first.state.S]
     if chosen[0].own is not None:
-        more = few if few.n_users == model.n_users else model.select_users(draw_users(model, _MAX_AVERAGE, rng))
+        more = few if few.n_users == model.n_users else model.select_users(draw_users(model, POLICY.most_averaged, rng))
         # The scale stays from here on, and fits that choose end while it still moves.
         begin = first.state if more is few else replace(start_state(more, scales, likelihood, 1.0), S=first.state.S)
-        isotropic = fit_to_choose(more, begin, 0.1 * CHOICE_TOL).state.S
+        isotropic = fit_to_choose(more, begin, 0.1 * POLICY.choice_tol).state.S
         learnt = [tastes_with_factors(more, isotropic, chosen[0].own, config)]
     if whole:
         return chosen, learnt, first.state if chosen[0].own is None else replace(first.state, S=learnt[0])
@@ -265,7 +225,7 @@ def _choose_steps(
     """Choose how the consensus moves, if it does; the model of few users gets fewer steps for all other choices."""
     if model.places.timeline is None:
         return few, model
-    fewer = some_users(few, _MAX_TIMES, np.random.default_rng(0))
+    fewer = some_users(few, POLICY.most_times, np.random.default_rng(0))
     places = choose_timeline(fewer, of_items, scales, config.pair.likelihood)
     consensus, _ = design_of(places, of_items, model.users.extra.shape[1])
     return take_fewer_steps(replace(few, places=places), of_items), replace(model, places=places, consensus=consensus)
@@ -300,13 +260,13 @@ def _with_attributes(
         state = fit_to_choose(replace(model, own_scales=True), state).state
         scales = np.diagonal(state.S)[:n]
         variance = variance * scales / np.exp(np.log(scales).mean())
-    for share in _OWN_SHARES if n_own else ():
+    for share in POLICY.effect_shares if n_own else ():
         shown, of_shown = (data, np.append(variance, np.full(n_own, 0.5 * share * n))) if share else (alone, variance)
         model, first = _rough_model(shown, of_shown, kernels, config, rng)
-        fit = fit_to_choose(model, replace(first, tau=state.tau, nu=state.nu), _SOON)
+        fit = fit_to_choose(model, replace(first, tau=state.tau, nu=state.nu), POLICY.soon)
         _, fit, of_weight = _weigh_prior(model, fit, 2)
         state = fit.state
-        if fit.evidence + of_weight < highest - _HOPELESS:
+        if fit.evidence + of_weight < highest - POLICY.hopeless:
             break
         if fit.evidence + of_weight > highest:
             best, highest = share, fit.evidence + of_weight
@@ -322,7 +282,7 @@ def _rough_model(
     pair, _, basis = _consensus_basis(data, kernels._replace(items=Linear(variance, "fixed")), config, rng, None)
     places = _places_of_attributes(data, order=config.pair.order)
     model = _hierarchy(data.comparisons, places, pair, basis, None, config)
-    rough = replace(some_users(model, _MAX_PAIRS, np.random.default_rng(0)), coarse=True)
+    rough = replace(some_users(model, POLICY.most_pairs, np.random.default_rng(0)), coarse=True)
     return rough, start_state(rough, dict(pair.scales()), config.pair.likelihood, 1.0)
 
 
@@ -343,7 +303,7 @@ def _consensus_basis(
     """Return the model of the consensus alone, its kernel and its basis."""
     pair_data = PairData(data.items, data.comparisons, data.shards)
     if data.shards is not None and data.items is not None:
-        few = np.arange(data.shards.n_pairs if data.shards.n_pairs <= HYPER_PAIRS else 0)
+        few = np.arange(data.shards.n_pairs if data.shards.n_pairs <= PAIRWISE.hyper_pairs else 0)
         pair_data = PairData(data.items, data.shards.take(few), data.shards)
     items = kernels.items if start is None else start.kernels.items
     items = None if data.items is None else start_kernel(data.items, items, rng)
@@ -404,25 +364,25 @@ def _columns_of_items(pair: PairModel, basis: InducingBasis | None, config: Crow
 
 
 def _weigh_prior(
-    model: Hierarchy, isotropic: HierarchyFit, n_fits: int = _WEIGHINGS
+    model: Hierarchy, isotropic: HierarchyFit, n_fits: int = POLICY.weighings
 ) -> tuple[Regularisation, HierarchyFit, float]:
     """Return the prior of S around S = scale * shape whose weight has the largest evidence, a fit, and this evidence.
 
     Choices of several items say more than comparisons, and their evidence is enough. Where people have tastes of their
     own in all directions, it leaves nothing but the scale.
     """
-    least = len(model.shape) + _FREEDOM
-    chosen, fit = Regularisation(model.item_scale(isotropic.state.S), least, _NO_PENALTY), isotropic
-    weights = least * np.geomspace(1.0, _MOST_FREEDOM, _WEIGHTS)
+    least = len(model.shape) + POLICY.freedom
+    chosen, fit = Regularisation(model.item_scale(isotropic.state.S), least, POLICY.no_penalty), isotropic
+    weights = least * np.geomspace(1.0, POLICY.most_freedom, POLICY.weights)
     for _ in range(n_fits):
         weighed = chosen.apply_to(model)
-        fit = fit_to_choose(weighed, fit.state, _SOON)
+        fit = fit_to_choose(weighed, fit.state, POLICY.soon)
         evidence = log_evidence_of_weights(weighed, fit, np.append(weights, chosen.prior_weight))
-        if evidence.max() - evidence[-1] < _SAME:
+        if evidence.max() - evidence[-1] < POLICY.same:
             break
         ratio = float(weights[np.argmax(evidence[:-1])]) / chosen.prior_weight
         # S follows the weight: the best one is farther away than it looks.
-        weight = min(chosen.prior_weight * ratio**2, least * _MOST_FREEDOM)
+        weight = min(chosen.prior_weight * ratio**2, least * POLICY.most_freedom)
         chosen = replace(chosen, prior_weight=weight)
     return chosen, fit, float(evidence.max())
 
@@ -436,14 +396,15 @@ def _regularise(
     """
     scale, n_items = model.item_scale(isotropic.state.S), len(model.shape)
     if not model.max_rank:
-        return (Regularisation(_NO_TASTE, penalty=1.0),), [isotropic.state.S]
+        return (Regularisation(POLICY.no_taste, penalty=1.0),), [isotropic.state.S]
     if model.y.size < n_items:  # items hardly recur: only their features tell what their utilities share
         return (Regularisation(scale),), [isotropic.state.S]
-    fold, total = folds_of(model, isotropic), np.zeros(1 + (0 if n_items > _MANY_ITEMS else len(_CANDIDATES)))
+    n_candidates = 0 if n_items > POLICY.many_items else len(POLICY.candidates)
+    fold, total = folds_of(model, isotropic), np.zeros(1 + n_candidates)
     learnt: list[list[Array]] = [[] for _ in total]
     # Each fit starts anew: one from the S of the fold before remembers what its fold holds out, and with few users of
     # many items the candidate that follows noise best was chosen.
-    for k in range(int(np.clip(round(N_FOLDS * _HELD_OUT / model.y.size), 1, N_FOLDS))):
+    for k in range(int(np.clip(round(POLICY.folds * POLICY.held_out / model.y.size), 1, POLICY.folds))):
         part, held = model.select_rows(fold != k), model.select_rows(fold == k)
         fit = fit_to_choose(part, start_state(part, scales, config.pair.likelihood, scale))
         total[0] += log_likelihood(part, fit, held)
@@ -455,14 +416,15 @@ def _regularise(
             total[number + 1] += log_likelihood(candidate, of_candidate, held)
             learnt[number + 1].append(of_candidate.state.S)
         total = np.nan_to_num(total, nan=-np.inf)
-        if k == 0 and n_items > _SEVERAL_ITEMS:  # factors take long: one fold is enough
+        if k == 0 and n_items > POLICY.several_items:  # factors take long: one fold is enough
             own, log_p = choose_factors(part, fit, held, config)
-            if log_p > total.max() + _CLEARLY:
+            if log_p > total.max() + POLICY.clearly:
                 return (Regularisation(scale, own=own),), [isotropic.state.S]
-        total[1:][total[1:] < total.max() - _HOPELESS] = -np.inf
-    shares = softmax(_TRUST * np.maximum(total, -1e9))
-    best = int(np.argmax(total >= total.max() - _TIE))
-    kept = [best, *(k for k in np.argsort(-shares, kind="stable").tolist() if k != best and shares[k] > _LEAST_SHARE)]
+        total[1:][total[1:] < total.max() - POLICY.hopeless] = -np.inf
+    shares = softmax(POLICY.trust * np.maximum(total, -1e9))
+    best = int(np.argmax(total >= total.max() - POLICY.tie))
+    order = np.argsort(-shares, kind="stable").tolist()
+    kept = [best, *(k for k in order if k != best and shares[k] > POLICY.least_share)]
     chosen = [Regularisation.candidate(k - 1, scale, n_items) if k else Regularisation(scale) for k in kept]
     parts = (replace(part, share=shares[k] / shares[kept].sum()) for k, part in zip(kept, chosen, strict=True))
     # A fold leaves out answers, and S = scale * shape tells how much less taste they show.
@@ -472,9 +434,9 @@ def _regularise(
 
 def _learn_from_more_users(model: Hierarchy, state: HierarchyState, S: Array, rng: np.random.Generator) -> Array:
     """Return S learnt from up to 100,000 comparisons, so that larger data need few passes."""
-    if not model.max_rank or model.users.rows[-1] <= _MAX_AVERAGE:
+    if not model.max_rank or model.users.rows[-1] <= POLICY.most_averaged:
         return S
-    part = some_users(model, _MAX_AVERAGE, rng)
+    part = some_users(model, POLICY.most_averaged, rng)
     return fit_to_choose(part, replace(start_state(part, state.scales, state.likelihood, 1.0), S=S)).state.S
 
 
@@ -491,14 +453,14 @@ def _averaged(
     if len(chosen) == 1 and chosen[0].penalty is None:
         return model, state
     state = fit_to_choose(replace(model, penalty=None), replace(state, S=model.isotropic(state.S))).state
-    log_size, shape = _OF_ISOTROPIC * np.log(model.item_scale(state.S)), np.zeros_like(state.S)
+    log_size, shape = POLICY.of_isotropic * np.log(model.item_scale(state.S)), np.zeros_like(state.S)
     for number, part in enumerate(chosen):
         if part.penalty is None:
             S = state.S
         else:
             S = fit_to_choose(part.apply_to(model), replace(state, S=learnt[0])).state.S if again else learnt[number]
         size = model.item_scale(S)
-        log_size += (1.0 - _OF_ISOTROPIC) * part.share * np.log(size)
+        log_size += (1.0 - POLICY.of_isotropic) * part.share * np.log(size)
         shape += part.share / size * S
     return replace(model, learn_S=False), replace(state, S=np.exp(log_size) * shape)
 
@@ -507,7 +469,7 @@ def _with_right_scale(model: Hierarchy, fit: HierarchyFit, limits: dict[str, Any
     """Return model and fit with the scale of S that follows from what expectation propagation leaves out."""
     if not model.max_rank or model.laplace or model.stage is not None:
         return model, fit
-    chosen = draw_users(model, MAX_CHOICE, np.random.default_rng(0))
+    chosen = draw_users(model, POLICY.most_choice, np.random.default_rng(0))
     few, at = model, fit
     if not chosen.all():
         few, thresholds = model.select_users(chosen), fit.state.thresholds
@@ -537,7 +499,7 @@ def _covariates(
     if start is not None:
         return start.posterior.covariates, start.kernels.users
     basis = None
-    if kernel is not None or users.shape[1] > _MAX_COVARIATES:
+    if kernel is not None or users.shape[1] > POLICY.most_covariates:
         kernel = Linear() if kernel is None else clone(kernel)
         scale = getattr(kernel, "length_scale", None)
         points = inducing.choose(users, config.pair.n_inducing, "kmeans++", rng, scale, kernel=kernel)
@@ -561,7 +523,7 @@ def _with_points(
 
     With many items only the scale of S is uncertain, and four further posteriors would take hundreds of megabytes.
     """
-    if not model.max_rank or posterior.n_learnt > _MAX_AVERAGE or len(model.shape) > _MANY_ITEMS:
+    if not model.max_rank or posterior.n_learnt > POLICY.most_averaged or len(model.shape) > POLICY.many_items:
         return posterior
     fits = fits_beside(model, fit)
     parts = [_posterior(model, one, *settings) for one in fits]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skpref._checks import check_arrays, require
+from skpref.gp.crowd.policy import POLICY
 from skpref.inference.scale import FixedScale, GammaScale, check_scales
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
 
 PARTS = "f", "offset"  # parts of a utility: a function of features, and an offset of each item
-# Gamma prior of the inverse variance of the parts of groups. It is weak: without support they stay small, and groups
-# that differ by much are not held back.
-_SHAPE, _RATE = 1.0, 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +94,7 @@ class GroupPosterior:
 
 def prior_scales(names: list[str], n_kinds: int) -> dict[str, Scale]:
     """Return the priors of the inverse variances of groups, which have the same parts as the consensus."""
-    return {f"{name}{kind}": GammaScale.prior(_SHAPE, _RATE) for kind in range(n_kinds) for name in names}
+    return {f"{name}{kind}": GammaScale.prior(*POLICY.group_prior) for kind in range(n_kinds) for name in names}
 
 
 def variances(scales: dict[str, Scale], n_kinds: int) -> Array:

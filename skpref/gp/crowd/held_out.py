@@ -10,16 +10,15 @@ import numpy as np
 from skpref._compiled.streams import hashed
 from skpref.data import Comparisons
 from skpref.gp.crowd.blocks import personal_moments
-from skpref.gp.crowd.fit import BROADER, fit_crowd
+from skpref.gp.crowd.fit import fit_crowd
 from skpref.gp.crowd.hierarchy import fit_hierarchy, hold_still
 from skpref.gp.crowd.model import CrowdData, Kernels
+from skpref.gp.crowd.policy import POLICY
 
 if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray, IntArray
     from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit
     from skpref.gp.crowd.model import CrowdConfig
-
-N_FOLDS = 5
 
 
 def draw_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> BoolArray:
@@ -51,7 +50,7 @@ def folds_of(model: Hierarchy, fit: HierarchyFit) -> IntArray:
     answer = np.round(1000.0 * np.where(left < right, model.y, 1.0 - model.y)).astype(np.uint64)
     of_user = np.zeros(model.n_users, dtype=np.uint64)
     np.add.at(of_user, users.user, hashed(pair + answer))
-    return (hashed(pair + of_user[users.user]) % np.uint64(N_FOLDS)).astype(np.int64)
+    return (hashed(pair + of_user[users.user]) % np.uint64(POLICY.folds)).astype(np.int64)
 
 
 def log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> float:
@@ -88,18 +87,15 @@ def log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> floa
 # has no tastes for single items. So S is this second moment and, for the rest of its scale, the shape of the prior; or
 # the shape alone. Held-out comparisons choose.
 
-_SHARES = (0.1, 0.4)  # shares of S = scale * shape beside the factors
-_PASSES = 5  # passes of the sites at another S
-
 
 def choose_factors(
     part: Hierarchy, fit: HierarchyFit, held: Hierarchy, config: CrowdConfig
 ) -> tuple[float | None, float]:
     """Return a share of S = scale * shape beside factors and the log-likelihood of held-out comparisons with them."""
     factors, best, highest = _second_moment(part, config), None, -np.inf
-    for share in _SHARES if factors.any() else ():
+    for share in POLICY.factor_shares if factors.any() else ():
         S = _mixed(part, factors, fit.state.S, share)
-        moved = fit_hierarchy(hold_still(part), replace(fit.state, S=S), max_iter=_PASSES, tol=0.0)
+        moved = fit_hierarchy(hold_still(part), replace(fit.state, S=S), max_iter=POLICY.held_out_passes, tol=0.0)
         if (log_p := log_likelihood(part, moved, held)) > highest:
             best, highest = share, log_p
     return best, highest
@@ -127,7 +123,7 @@ def _second_moment(model: Hierarchy, config: CrowdConfig) -> Array:
     schedule = replace(config.pair.schedule, checkpoint=None, on_iteration=None)
     pair = replace(config.pair, inference="auto", offsets=True, order=False, schedule=schedule)
     # Priors that keep factors which few answers of each user show; held-out comparisons judge them below.
-    alone = replace(config, pair=pair, consensus=True, own_thresholds=False).broadened(*BROADER)
+    alone = replace(config, pair=pair, consensus=True, own_thresholds=False).broadened(*POLICY.broader)
     kernels = Kernels(None, None, None)
     posterior = fit_crowd(CrowdData(None, None, c), kernels, alone, np.random.default_rng(0)).posterior
     v, w = posterior.items, posterior.users

@@ -20,6 +20,7 @@ import numpy as np
 from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
 from skpref.gp.crowd.blocks import UserBlocks, integrate_out, marginals
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.tastes import next_S, penalty_of_tastes
 from skpref.gp.pairwise.thresholds import AnswersOfUsers, TieThresholds, learn_ratios, threshold_derivatives
 from skpref.inference.choices import choice_sites, start_sites
@@ -49,21 +50,7 @@ if TYPE_CHECKING:
     from skpref.inference.svi import Schedule
     from skpref.likelihoods import Likelihood
 
-_START_SITE = 0.3  # precision of the sites at the start
-# Share of the way that sites move: all at once they may swing, and then the objective falls.
-_DAMPING, _LEAST_DAMPING = 0.9, 0.2
-_DAMPING_OF_CHOICES = 0.6  # sites of choices swing more
 _LEAST_SITE = 1e-10  # precision of a site that says nothing
-_RADIUS = 1.0  # radius of a step in the logarithms of the eigenvalues of S
-_LEAST_RADIUS = 1e-3
-_FALLS = 1e-6  # relative fall of the objective that shortens the next step
-# Gamma prior of the precision of effects; the rate is divided by the number of covariates, which share what they
-# explain. Without support effects stay small.
-_EFFECT_SHAPE, _EFFECT_RATE = 1.0, 0.01
-_LEAST_SIZE = 10.0  # nats of the evidence, to which changes are compared: a share of fewer is nothing
-_WARM_UP = 2  # iterations of the sites before S moves
-# Iterations before its rank is limited: at first all directions are equally strong, and rounding would choose.
-_FULL_RANK = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +84,7 @@ class Hierarchy:
     @property
     def damping(self) -> float:
         """Largest share of the way that sites move."""
-        return _DAMPING if self.stage is None else _DAMPING_OF_CHOICES
+        return POLICY.damping if self.stage is None else POLICY.damping_of_choices
 
     @property
     def own_left(self) -> bool:
@@ -149,7 +136,7 @@ class Hierarchy:
         """Return sites that lean towards the answers, tau and nu."""
         if self.stage is not None:
             return start_sites(self.stage, self.weight)
-        tau = _START_SITE * self.weight
+        tau = POLICY.start_site * self.weight
         return tau, tau * (2.0 * self.y - 1.0)
 
     def integrate_out(self, state: HierarchyState) -> Informed:
@@ -308,7 +295,7 @@ def fit_hierarchy(
 
     Twice in a row, since it may turn. The size is that of the evidence: the penalty has arbitrary constants.
     """
-    begin, bounds, radius, damping, n_still = time.perf_counter(), list[float](), _RADIUS, model.damping, 0
+    begin, bounds, radius, damping, n_still = time.perf_counter(), list[float](), POLICY.radius, model.damping, 0
     shape_chol = cholesky(model.shape)
     first = {} if checkpoint is None else _arrays_of(state, radius, damping, n_still)
     passes = Passes(checkpoint, first, {} if checkpoint is None else model.site_sizes())
@@ -327,12 +314,12 @@ def fit_hierarchy(
         evidence = seen.log_sites + consensus.log_integral + (0.0 if thresholds is None else thresholds.log_evidence)
         bounds.append(evidence - _penalty(model, state, shape_chol))
         change = bounds[-1] - bounds[-2] if len(bounds) > 1 else np.inf
-        size = max(abs(evidence), _LEAST_SIZE)
-        if change < -_FALLS * size:
-            radius, damping = max(0.5 * radius, _LEAST_RADIUS), max(0.6 * damping, _LEAST_DAMPING)
+        size = max(abs(evidence), POLICY.least_size)
+        if change < -POLICY.falls * size:
+            radius, damping = max(0.5 * radius, POLICY.least_radius), max(0.6 * damping, POLICY.least_damping)
         else:
-            radius, damping = min(1.2 * radius, _RADIUS), min(1.1 * damping, model.damping)
-        n_still = n_still + 1 if len(bounds) > _FULL_RANK and abs(change) < 0.01 * tol * size else 0
+            radius, damping = min(1.2 * radius, POLICY.radius), min(1.1 * damping, model.damping)
+        n_still = n_still + 1 if len(bounds) > POLICY.full_rank and abs(change) < 0.01 * tol * size else 0
         converged = n_still == 2
         event = Iteration(len(bounds), max_iter, bounds[-1], seconds_since(begin, len(bounds), n_before))
         stopped = on_iteration is not None and bool(on_iteration(event))
@@ -344,10 +331,10 @@ def fit_hierarchy(
             likelihood: Any = after.likelihood
             likelihood = replace(likelihood, threshold=float(np.exp(thresholds.centre)))
             after = replace(after, thresholds=thresholds, likelihood=likelihood)
-        if len(bounds) > _WARM_UP and model.others is None:
+        if len(bounds) > POLICY.warm_up and model.others is None:
             after = replace(after, scales=_scales(model, state, consensus))
             if (model.learn_S and model.max_rank) or model.places.order:
-                limited = len(bounds) > _FULL_RANK
+                limited = len(bounds) > POLICY.full_rank
                 moment = _moment_of_tastes(model, state, seen, consensus.information)
                 known = consensus.information, seen.squared
                 S, spread = next_S(model, state, known, moment, shape_chol, radius, limited=limited)
@@ -503,7 +490,8 @@ def _penalty(model: Hierarchy, state: HierarchyState, shape_chol: Array) -> floa
     if model.covariates is not None:
         E, precision, variance = state.effects, state.effect_precision, state.effect_variance
         penalty += 0.5 * precision * float(np.sum(E**2)) - 0.5 * float(np.sum(np.log(precision * variance)))
-        penalty += _EFFECT_RATE / E.shape[1] * precision - _EFFECT_SHAPE * np.log(precision)
+        shape, rate = POLICY.effect_prior
+        penalty += rate / E.shape[1] * precision - shape * np.log(precision)
     return float(penalty) + penalty_of_tastes(model, state, shape_chol)
 
 
@@ -557,7 +545,8 @@ def _effects(
     curvature += state.effect_precision * float(np.sum(step**2))
     E = E + min(float(np.sum(slope * step)) / max(curvature, _LEAST_SITE), 1.0) * step
     determined = float(np.sum(known / precision))
-    effect_precision = (2.0 * _EFFECT_SHAPE + determined) / (2.0 * _EFFECT_RATE / E.shape[1] + float(np.sum(E**2)))
+    shape, rate = POLICY.effect_prior
+    effect_precision = (2.0 * shape + determined) / (2.0 * rate / E.shape[1] + float(np.sum(E**2)))
     return replace(
         state,
         B=basis @ E @ rotation.T,
@@ -575,23 +564,19 @@ def _effects(
 # approximation as good as the answers are few: up to 20,000 comparisons, and once they have grown by a quarter, all is
 # learnt again.
 
-_FEW = 20_000  # comparisons up to which all is learnt again
-_GROWTH = 1.25  # growth of the comparisons after which everything is learnt again
-_MOST_CHANGED = 0.5  # share of the comparisons
-
 
 def are_few(n_comparisons: int) -> bool:
     """Tell whether all is learnt again, as by one fit, when comparisons are added."""
-    return n_comparisons <= _FEW
+    return n_comparisons <= POLICY.few_comparisons
 
 
 def is_update(model: Hierarchy, old: PersonalPosterior, changed: BoolArray | None) -> bool:
     """Tell whether the changed users have few enough answers to keep the shared parameters."""
     n = model.y.size
-    if changed is None or are_few(n) or n > _GROWTH * old.n_learnt:
+    if changed is None or are_few(n) or n > POLICY.growth * old.n_learnt:
         return False
     grown_effects = bool(old.B.shape[1]) and old.S.shape != model.shape.shape
-    return not grown_effects and bool(changed[model.users.user].mean() <= _MOST_CHANGED)
+    return not grown_effects and bool(changed[model.users.user].mean() <= POLICY.most_changed)
 
 
 def update_hierarchy(

@@ -18,6 +18,7 @@ from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.capabilities import check_unchanged
 from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, refuse_unknown_users
 from skpref.gp.crowd.personal import PersonalPosterior
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import describe_unknown, holds_features
 from skpref.gp.pairwise.over_time import UtilityCurves
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
 
-_MAX_PERSONAL = 2**27  # entries of a table of personal utilities: 1 GB
-_MAX_MATRIX = 2_000  # items of a win matrix, which has a prediction for each pair
-_PARTS = 4  # parts of a step of time that predictions of rows tell apart
 _MAX_DRAWN = 2**24  # entries of factors drawn at once: 128 MB
 
 
@@ -125,7 +123,7 @@ class CrowdLeaderboards(CrowdBase):
         if not is_known.all():
             rows = np.where(is_known, 0, -1)
             warn(describe_unknown(self._users, users, rows, "row", "its utilities are the consensus"), DataWarning)
-        if is_known.size * chosen.size > _MAX_PERSONAL:
+        if is_known.size * chosen.size > POLICY.most_personal:
             msg = (
                 f"Utilities of {is_known.size} users by {chosen.size} items take "
                 f"{is_known.size * chosen.size / 1.25e8:.1f} GB; pass fewer users or items at a time."
@@ -290,8 +288,8 @@ class CrowdLeaderboards(CrowdBase):
             items = self.item_ids_[np.argsort(-mean, kind="stable")]
         ids, chosen = self._items.select(items)
         users, is_known = self._select_users(np.empty(0, dtype=object) if user is None else self._named_user(user))
-        if chosen.size > _MAX_MATRIX:
-            raise DataError(f"win_matrix of {chosen.size} items: it takes at most {_MAX_MATRIX}; name the items")
+        if chosen.size > POLICY.most_matrix:
+            raise DataError(f"win_matrix of {chosen.size} items: it takes at most {POLICY.most_matrix}; name the items")
         left, right = np.divmod(np.arange(chosen.size**2), chosen.size)
         number = np.full(left.size, 0 if is_known.size else -1)
         moments = self._group_posterior(groups, at).pairs((users, number), chosen, left, right, order=False)
@@ -335,7 +333,7 @@ class CrowdLeaderboards(CrowdBase):
                 advice = "use unknown_user='consensus' to predict the consensus for unseen groups"
                 self._levels.refuse_unknown(kind, ids[int(np.argmax(new))], advice)
         if (timeline := self._timeline_or_none) is not None and rows.time is not None:
-            columns.append(timeline.levels_of(rows.time, _PARTS))
+            columns.append(timeline.levels_of(rows.time, POLICY.parts_of_step))
         return np.column_stack(columns) if columns else None
 
     def _refuse_other_times(self, rows: PairRows | Tasks) -> None:

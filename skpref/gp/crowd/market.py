@@ -20,6 +20,7 @@ from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.crowd.leaderboards import CrowdLeaderboards
 from skpref.gp.crowd.personal import PersonalPosterior
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.entities import Items
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from skpref._typing import Array, IntArray, RandomState
-
-_NEW_PEOPLE = 300  # people who stand for a population
 
 
 class CrowdMarket(CrowdLeaderboards):
@@ -451,7 +450,7 @@ class CrowdMarket(CrowdLeaderboards):
             features = self._users.features
             if features is not None:
                 raise DataError("new_people=True needs a model without features of users: pass users=... of interest")
-            return {None: Items(None, np.full(_NEW_PEOPLE, -1))}
+            return {None: Items(None, np.full(POLICY.new_people, -1))}
         ids, people = self._people(users)
         if by is None:
             return {None: people}

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
+from skpref.gp.crowd.policy import POLICY
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
@@ -29,13 +30,7 @@ if TYPE_CHECKING:
     from skpref.inference.blocks import Block
     from skpref.inference.terms.base import LinearTerm, Segment
 
-_START_MEAN = 0.5  # mean of the strongest factor at the start, in prior standard deviations
-# Posterior standard deviation of factors at the start, by that of the prior. At 1, one side is only noise to the other.
-_START_WIDTH = 0.3
-_START_PASSES = 5  # passes of the consensus alone, before factors are added
-_SMALL_SVD = 4_000_000  # entries of a matrix up to which all singular vectors are computed
 _EFFECTS = "order", "covariate"  # scales of effects that belong to neither items nor users
-_NEGLIGIBLE = 0.01  # root mean square of a factor's part of z, whose noise is 1, below which the factor is dropped
 
 
 class Kernels(NamedTuple):
@@ -180,7 +175,7 @@ def negligible_factors(problem: svi.Problem, state: svi.State) -> list[int]:
     sides = problem.products[0].sides
     v, w = (side.rows.matvec(side.stacked(state.blocks[name].mean)) for name, side in sides.items())
     effect = np.sqrt(np.mean((v * w) ** 2, axis=1))
-    return [int(d) for d in np.flatnonzero(effect < _NEGLIGIBLE)]
+    return [int(d) for d in np.flatnonzero(effect < POLICY.negligible)]
 
 
 def drop_factors(problem: svi.Problem, state: svi.State, dropped: list[int]) -> svi.State:
@@ -216,7 +211,7 @@ def start_state(
     blocks = {name: prior.blocks[name] for name in problem.terms}
     state = svi.State(blocks, {name: scale for name, scale in prior.scales.items() if name in names})
     if problem.terms:
-        short = replace(schedule, max_iter=_START_PASSES if schedule.batch_size is None else 1, on_iteration=None)
+        short = replace(schedule, max_iter=POLICY.start_passes if schedule.batch_size is None else 1, on_iteration=None)
         state = svi.fit(linear, state, short, rng).state
     return add_factors(problem, state, prior, _fit_gradient(linear, state), rng) if problem.products else state
 
@@ -233,10 +228,10 @@ def add_factors(
     names = [(v, w) for v, w in zip(product.first.scales, product.second.scales, strict=True)]
     new = np.array([d for d, pair in enumerate(names) if pair[0] not in state.scales])
     means = _leading_factors(product, gradient, new.size, rng)
-    width, blocks = np.full(new.size, _START_WIDTH), dict(state.blocks)
+    width, blocks = np.full(new.size, POLICY.start_width), dict(state.blocks)
     for (name, side), mean in zip(product.sides.items(), means, strict=True):
         block = _select_factors(side, prior.blocks[name], new).stretched(width)
-        block = block.with_mean(_START_MEAN * mean.reshape(-1))
+        block = block.with_mean(POLICY.start_mean * mean.reshape(-1))
         blocks[name] = _concatenate(state.blocks[name], block) if name in state.blocks else block
     # Their scales start at 1. With the means of the priors they would be dropped before they fit the data.
     unit = {name: moved_scale(prior.scales[name], -prior.log_mean(name)) for d in new for name in names[d]}
@@ -324,7 +319,7 @@ def _singular_vectors(
     """Return singular vectors and values of user_basis^T matrix item_basis, the largest first, at most `n_factors`."""
     matrix = matrix if item_basis is None else matrix @ item_basis
     matrix = matrix if user_basis is None else user_basis.T @ matrix
-    if matrix.shape[0] * matrix.shape[1] <= _SMALL_SVD:
+    if matrix.shape[0] * matrix.shape[1] <= POLICY.small_svd:
         u, values, vt = np.linalg.svd(matrix.toarray() if sparse.issparse(matrix) else matrix, full_matrices=False)
         return u[:, :n_factors], values[:n_factors], vt[:n_factors]
     # Not Arpack: it may not converge where singular values are close together (users with one answer each).

@@ -15,6 +15,7 @@ from skpref._math.linalg import cholesky
 from skpref.gp.crowd.blocks import iterate_users, personal_moments
 from skpref.gp.crowd.groups import GroupPosterior
 from skpref.gp.crowd.places import Places
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.spread import mixed_variance
 from skpref.gp.crowd.users import UserRows
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
 
 _MOST_ENTRIES = 2**20  # entries of the covariances of items with all places, for some users at a time
-_LEAST_DIRECTION = 1e-4  # size of a direction of tastes, relative to the largest, below which it turns with rounding
 
 
 class _Reach(NamedTuple):
@@ -679,7 +679,7 @@ class PersonalPosterior:
         spread = self.B[:n] @ self.x.T / np.sqrt(max(self.n_users, 1))
         half = centred @ cholesky(self.S[:n, :n] + spread @ spread.T)
         directions, size, _ = np.linalg.svd(half, full_matrices=False)
-        kept = np.arange(min(D, int(np.count_nonzero(size > _LEAST_DIRECTION * size.max(initial=0.0)))))
+        kept = np.arange(min(D, int(np.count_nonzero(size > POLICY.least_direction * size.max(initial=0.0)))))
         scales, items, of_users = np.zeros(D), np.zeros((seen.size, D)), np.zeros((self.n_users, D))
         scales[: kept.size] = size[kept] ** 2 / max(seen.size, 1)
         items[:, : kept.size] = directions[:, kept] * size[kept]

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from skpref.data.comparisons import sizes_of, starts_of
 from skpref.gp.crowd.hierarchy import fit_hierarchy, start_state
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.default_kernels import linear_kernel
 from skpref.gp.pairwise.fit import typical_size
 from skpref.inference.basis import InducingBasis
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
     from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
     from skpref.gp.pairwise.fit import PairModel
     from skpref.inference.scale import Scale
-
-_SHARES = (0.03, 0.3)  # shares of independent items in the shape, where items have features
-_FACTORS = (0.5, 1.0, 2.0)  # factors on the length-scales of the consensus
-# Of fits that only choose. With .03 they ended before the scale of S had moved: on crowds without tastes strong ones
-# looked as good as none.
-_CHOICE_PASSES, CHOICE_TOL = 100, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +66,9 @@ def attribute_variances(X: Features, c: Comparisons) -> Array:
     return 1.0 / np.array(sizes) ** 2
 
 
-def fit_to_choose(model: Hierarchy, state: HierarchyState, tol: float = CHOICE_TOL) -> HierarchyFit:
+def fit_to_choose(model: Hierarchy, state: HierarchyState, tol: float = POLICY.choice_tol) -> HierarchyFit:
     """Return a fit that only chooses, or from which another starts."""
-    return fit_hierarchy(model, state, max_iter=_CHOICE_PASSES, tol=tol)
+    return fit_hierarchy(model, state, max_iter=POLICY.choice_passes, tol=tol)
 
 
 def choose_shape(
@@ -90,12 +85,13 @@ def choose_shape(
     best = Shape.from_basis(None, None, n, 1.0, order=order)
     if items is None or not config.n_factors:
         return best
-    kernels = [_stretched(items, factor) for factor in _FACTORS] if given.factors is None else [given.factors]
+    kernels = [given.factors] if given.factors is not None else [_stretched(items, by) for by in POLICY.length_factors]
     middle = len(kernels) // 2
     straight = linear_kernel(data.items) if given.items is None and given.factors is None else None
     kernels += [] if straight is None else [straight]
     bases = [InducingBasis.from_points(clone(kernel), pair.points) for kernel in kernels]
-    candidates = [Shape.from_basis(basis, data.items, n, share, order=order) for basis in bases for share in _SHARES]
+    shares = POLICY.own_shares
+    candidates = [Shape.from_basis(basis, data.items, n, share, order=order) for basis in bases for share in shares]
     # Independent items keep a kernel, too, so that new items can be predicted.
     candidates.append(Shape.from_basis(bases[middle], data.items, n, 1.0, order=order))
     state, size, evidence = None, 1.0, []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skpref.gp.crowd.hierarchy import Hierarchy, Informed, Seen
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.users import UserRows, effect_columns
 from skpref.gp.pairwise.sharded import ShardedComparisons
 from skpref.inference.shards import Shards, summed
@@ -31,7 +32,6 @@ __all__ = ["ShardedAnswers", "ShardedHierarchy", "shard_of"]
 
 _NOTHING = np.empty(0)
 _NO_ROWS = np.empty(0, dtype=np.int64)
-_BACKUP = 8  # passes between copies of the sites, all that a lost worker's users repeat
 
 
 class _Sites(NamedTuple):
@@ -208,7 +208,7 @@ class ShardedHierarchy(Hierarchy):
     def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:
         """Return the state whose sites the shards move when they are asked next."""
         handles, n_passes = seen.tau, state.tau.n_passes + 1
-        if n_passes % _BACKUP == 0:
+        if n_passes % POLICY.backup == 0:
             # Sites depend on those before them: a lost shard would be computed again from the first pass on.
             handles = self.shards.backed_up(handles)
         return replace(state, tau=_Moving(handles, damping, n_passes), nu=None)

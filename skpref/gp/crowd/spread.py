@@ -20,6 +20,7 @@ from scipy.special import multigammaln
 from skpref._math.linalg import cholesky, inverse_lower
 from skpref.gp.crowd.blocks import iterate_users
 from skpref.gp.crowd.hierarchy import HierarchyFit, end_of_fit, fit_hierarchy, hold_still, marginals_of
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.tastes import curvature_of_scale, log_curvature
 
 if TYPE_CHECKING:
@@ -27,14 +28,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array
     from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState
-
-_PAIRS = 2  # draws of S, each with its mirror image; shares of six panels are as uncertain with one and with four
-# Largest standard deviation of a direction's logarithm: where answers say nothing, it would have no bound.
-_LARGEST = 1.2
-_DIGITS = 6  # decimal places of utilities by which items are put in order
-_PASSES = 3  # passes of the sites at another S, of which the last one only looks
-_STEP = 0.5  # step in the logarithm of the scale of S, by which the curvature is measured
-_LEAST_KNOWN = 0.02  # least share of the information of numbers that answers have; 3 answers of 8 items have .06
 
 
 def fits_beside(model: Hierarchy, fit: HierarchyFit) -> tuple[HierarchyFit, ...]:
@@ -48,17 +41,18 @@ def fits_beside(model: Hierarchy, fit: HierarchyFit) -> tuple[HierarchyFit, ...]
 def _follow(model: Hierarchy, state: HierarchyState, move: Array) -> HierarchyFit:
     """Return the fit whose S is moved; its sites and all that follows from them are new."""
     S = move @ state.S @ move.T
-    return fit_hierarchy(hold_still(model), replace(state, S=0.5 * (S + S.T)), max_iter=_PASSES, tol=0.0)
+    return fit_hierarchy(hold_still(model), replace(state, S=0.5 * (S + S.T)), max_iter=POLICY.spread_passes, tol=0.0)
 
 
 def _share_known(model: Hierarchy, at_S: HierarchyFit, information: Array, squared: float) -> float:
     """Return the curvature of the evidence along the scale of S, divided by what numbers with noise would give."""
     S = at_S.state.S
     grown = np.ones(len(S))
-    grown[: len(S) - model.places.order] = np.exp(0.5 * _STEP)
+    grown[: len(S) - model.places.order] = np.exp(0.5 * POLICY.spread_step)
     around = sum(_follow(model, at_S.state, np.diag(grown**sign)).evidence for sign in (-1.0, 1.0))
     of_numbers = curvature_of_scale(model, S, information, squared)
-    return float(np.clip(2.0 * (2.0 * at_S.evidence - around) / _STEP**2 / of_numbers, _LEAST_KNOWN, 1.0))
+    bend = (2.0 * at_S.evidence - around) / POLICY.spread_step**2
+    return float(np.clip(2.0 * bend / of_numbers, POLICY.least_known, 1.0))
 
 
 def _moves(model: Hierarchy, fit: HierarchyFit, information: Array, squared: float) -> Iterator[Array]:
@@ -69,12 +63,13 @@ def _moves(model: Hierarchy, fit: HierarchyFit, information: Array, squared: flo
         L, spread, follows = cholesky(S[:n, :n]), np.zeros((n, n)), np.ones(n)
     else:
         L, _, T, curvature = log_curvature(model, S, information, squared, cholesky(model.shape))
-        spread = np.minimum(1.0 / np.sqrt(curvature), np.sqrt(0.5) * _LARGEST)
+        spread = np.minimum(1.0 / np.sqrt(curvature), np.sqrt(0.5) * POLICY.largest_spread)
         follows = model.prior_weight * np.diagonal(T) / np.diagonal(curvature)
-    follows = follows * min(np.sqrt(2.0 / curvature_of_scale(model, S, information, squared)), _LARGEST)
+    follows = follows * min(np.sqrt(2.0 / curvature_of_scale(model, S, information, squared)), POLICY.largest_spread)
     # Draws are made in coordinates that neither the order nor the names of items turn: a root of S of the items sorted.
     utility = model.places.sum_by_item((model.consensus @ fit.mean)[None])[0, :n]
-    order = np.argsort(np.round(utility, _DIGITS), kind="stable")
+    # Decimal places of utilities by which items are put in order.
+    order = np.argsort(np.round(utility, 6), kind="stable")
     root = np.empty((n, n))
     root[order] = cholesky(S[np.ix_(order, order)])
     turn = np.linalg.solve(root, L)
@@ -86,7 +81,7 @@ def _moves(model: Hierarchy, fit: HierarchyFit, information: Array, squared: flo
         sizes, directions = np.linalg.eigh(X)
         exponentials += [directions * np.exp(sign * sizes) @ directions.T for sign in (-1.0, 1.0)]
     # The average of the draws grows as if directions did not turn: that of exp(X) grows with the number of directions.
-    variance = np.minimum(2.0 * np.diagonal(spread) ** 2 + follows**2, _LARGEST**2)
+    variance = np.minimum(2.0 * np.diagonal(spread) ** 2 + follows**2, POLICY.largest_spread**2)
     to_average = np.exp(0.25 * variance)[:, None] * inverse_lower(cholesky(np.mean(exponentials, axis=0)))
     for exponential in exponentials:
         move = np.eye(len(S))
@@ -98,7 +93,7 @@ def _draws(n: int) -> Iterator[tuple[float, Array]]:
     """Yield signs, each with a draw of a symmetric matrix (n, n); the draws are orthogonal and of the mean length."""
     upper = np.triu_indices(n)
     size = upper[0].size
-    draws = np.linalg.qr(np.random.default_rng(0).standard_normal((size, min(_PAIRS, size))))[0].T
+    draws = np.linalg.qr(np.random.default_rng(0).standard_normal((size, min(POLICY.draws_of_s, size))))[0].T
     for k, z in enumerate(np.sqrt(size) * draws if size else np.zeros((1, 0))):
         Z = np.zeros((n, n))
         Z[upper] = z
@@ -149,15 +144,6 @@ def mixed_half(fits: Sequence[HierarchyFit]) -> Array:
 # .. [OPW13] Opper, Paquet, Winther: Perturbative corrections for approximate inference in Gaussian latent variable
 #    models. JMLR 14, 2013.
 
-_SCALE_STEP = 0.5  # step in the logarithm of the scale by which slopes are measured
-_SCALE_PASSES = 6  # passes of the sites at another scale
-_LARGEST_CHANGE = 0.7  # largest change of the logarithm of the scale at a time
-_SMALL = 0.02  # change that is none
-_ROUNDS = 2  # changes, as the second derivative differs from place to place
-_LEAST_CURVATURE = 1.0  # nats: with less, answers tell nothing of the scale
-_MOST_ANSWERS = 200  # answers of a user from which on expectation propagation is exact enough
-_DIFFERENCE = 1e-2  # step in mu, in standard deviations, of the third derivative
-
 
 def log_ratio(model: Hierarchy, fit: HierarchyFit) -> float:
     """Return what third cumulants add to the log evidence of expectation propagation."""
@@ -168,11 +154,11 @@ def log_ratio(model: Hierarchy, fit: HierarchyFit) -> float:
     answers: Any = state.likelihood
     if state.thresholds is not None:
         answers = state.thresholds.answers(answers, users.user)
-    step = _DIFFERENCE * np.sqrt(v)
+    step = POLICY.difference * np.sqrt(v)
     more, less = (answers.tilted(model.y, mu + sign * step, v)[2] for sign in (1.0, -1.0))
     third = (more - less) / (2.0 * step) * (v / variance) ** 3
     total = 0.0
-    few = np.flatnonzero(np.diff(users.rows) <= _MOST_ANSWERS)
+    few = np.flatnonzero(np.diff(users.rows) <= POLICY.most_answers)
     for user, (P, W, _, _) in zip(few.tolist(), iterate_users(few, users, S, state.tau, state.nu), strict=True):
         own, A, seen = slice(*users.rows[user : user + 2]), users.user_rows(user), users.seen_rows(user)
         left = np.eye(len(P)) - P @ W
@@ -189,7 +175,7 @@ def correction_of_scale(model: Hierarchy, fit: HierarchyFit) -> float:
     At the S of the fit the evidence, priors and held-out answers are in balance; what is missing of the evidence moves
     it until its slope is that of the evidence in the other direction.
     """
-    if np.diff(model.users.rows).min() > _MOST_ANSWERS:
+    if np.diff(model.users.rows).min() > POLICY.most_answers:
         return 0.0
     alone = hold_still(model)
 
@@ -198,18 +184,18 @@ def correction_of_scale(model: Hierarchy, fit: HierarchyFit) -> float:
         grown = np.ones(len(fit.state.S))
         grown[: grown.size - model.places.order] = np.exp(0.5 * log_scale)
         S = grown[:, None] * fit.state.S * grown
-        at = fit_hierarchy(alone, replace(fit.state, S=S), max_iter=_SCALE_PASSES, tol=0.0)
+        at = fit_hierarchy(alone, replace(fit.state, S=S), max_iter=POLICY.scale_passes, tol=0.0)
         return at.evidence, log_ratio(alone, at)
 
     change, balance = 0.0, None
-    for _ in range(_ROUNDS):
-        values = np.array([evidence(change + step) for step in (-_SCALE_STEP, 0.0, _SCALE_STEP)])
-        slopes = (values[2] - values[0]) / (2.0 * _SCALE_STEP)
+    for _ in range(POLICY.scale_rounds):
+        values = np.array([evidence(change + step) for step in (-POLICY.scale_step, 0.0, POLICY.scale_step)])
+        slopes = (values[2] - values[0]) / (2.0 * POLICY.scale_step)
         balance = float(slopes[0]) if balance is None else balance
         total = values.sum(axis=1)
-        curvature = max((2.0 * total[1] - total[0] - total[2]) / _SCALE_STEP**2, _LEAST_CURVATURE)
-        step = float(np.clip((slopes.sum() - balance) / curvature, -_LARGEST_CHANGE, _LARGEST_CHANGE))
+        curvature = max((2.0 * total[1] - total[0] - total[2]) / POLICY.scale_step**2, POLICY.least_curvature)
+        step = float(np.clip((slopes.sum() - balance) / curvature, -POLICY.largest_change, POLICY.largest_change))
         change += step
-        if abs(step) < _SMALL or not np.isfinite(step):
+        if abs(step) < POLICY.small_change or not np.isfinite(step):
             break
-    return change if np.isfinite(change) and abs(change) >= _SMALL else 0.0
+    return change if np.isfinite(change) and abs(change) >= POLICY.small_change else 0.0

@@ -7,28 +7,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
+from skpref.gp.crowd.policy import POLICY
 
 if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState
 
 _LEAST = 1e-10  # eigenvalue, or curvature, that says nothing
-# Prior of the scale of S = scale * shape: p(log scale) ~ scale^a / (1 + scale)^b, in variances of the noise.
-# The mode is .2, and 1 for choices: where each person ranks items once, their answers hardly tell tastes from noise.
-_SCALE_RISE, _RISE_OF_CHOICES, _SCALE_FALL = 0.25, 0.75, 1.5
-# Prior of the variance of the logarithms of own scales: so many attributes, whose squares have so large a sum.
-# On simulations, divergences from the true choices fall by 5 to 28 % where tastes are unequal, and rise by up to 3 %
-# where they are equal.
-_SPREAD_COUNT, _SPREAD_SUM = 1.0, 0.1
 
 
 def _rise(model: Hierarchy) -> float:
     """Return the power of the prior of the scale at small scales."""
-    return _SCALE_RISE if model.stage is None else _RISE_OF_CHOICES
+    return POLICY.scale_rise if model.stage is None else POLICY.rise_of_choices
 
 
 def _log_prior_of_scale(model: Hierarchy, scale: float) -> float:
-    return float(_rise(model) * np.log(scale) - _SCALE_FALL * np.log1p(scale))
+    return float(_rise(model) * np.log(scale) - POLICY.scale_fall * np.log1p(scale))
 
 
 def penalty_of_tastes(model: Hierarchy, state: HierarchyState, shape_chol: Array) -> float:
@@ -39,8 +33,8 @@ def penalty_of_tastes(model: Hierarchy, state: HierarchyState, shape_chol: Array
     if model.own_scales:
         logs = _log_scales(model, state.S)
         penalty -= _log_prior_of_scale(model, np.exp(logs.mean()))
-        penalty += 0.5 * (logs.size * float(logs.var()) + _SPREAD_SUM) / state.spread
-        penalty += 0.5 * (logs.size - 1 + _SPREAD_COUNT) * np.log(state.spread)
+        penalty += 0.5 * (logs.size * float(logs.var()) + POLICY.spread_sum) / state.spread
+        penalty += 0.5 * (logs.size - 1 + POLICY.spread_count) * np.log(state.spread)
     elif model.penalty is None:
         penalty -= _log_prior_of_scale(model, model.item_scale(state.S))
     elif model.learn_S:
@@ -84,9 +78,9 @@ def _step_of_left(model: Hierarchy, S: Array, information: Array, moment: Array,
     regularisation of tastes would shrink them by about a third.
     """
     a, share = S[-1], 1.0 / (1.0 + 1.0 / S[-1, -1])
-    slope = float(a @ moment[-1]) + 2.0 * (_rise(model) - _SCALE_FALL * share)
+    slope = float(a @ moment[-1]) + 2.0 * (_rise(model) - POLICY.scale_fall * share)
     known = float(information[-1] @ a) ** 2 + float(information[-1, -1] * (a @ information @ a))
-    step = slope / (model.n_users * known + 4.0 * _SCALE_FALL * share * (1.0 - share) + _LEAST)
+    step = slope / (model.n_users * known + 4.0 * POLICY.scale_fall * share * (1.0 - share) + _LEAST)
     return float(np.clip(step, -radius, radius))
 
 
@@ -139,7 +133,7 @@ def curvature_of_scale(model: Hierarchy, S: Array, information: Array, squared: 
     n, share = len(S) - model.places.order, 1.0 / (1.0 + 1.0 / model.item_scale(S))  # share = scale / (1 + scale)
     known = S[:n, :n] @ information[:n, :n] / model.n_users
     of_users = max(model.n_users * float(np.sum(known * known.T)), squared)
-    return of_users + 2.0 * _SCALE_FALL * share * (1.0 - share) + _LEAST
+    return of_users + 2.0 * POLICY.scale_fall * share * (1.0 - share) + _LEAST
 
 
 def _scored_scale(
@@ -147,7 +141,8 @@ def _scored_scale(
 ) -> Array:
     """Return S = scale * shape after a step of Fisher scoring in the logarithm of the scale."""
     n, scale = len(state.S) - model.places.order, model.item_scale(state.S)
-    slope = float(np.sum(moment[:n, :n] * state.S[:n, :n])) + 2.0 * (_rise(model) - _SCALE_FALL * scale / (1.0 + scale))
+    slope = float(np.sum(moment[:n, :n] * state.S[:n, :n]))
+    slope += 2.0 * (_rise(model) - POLICY.scale_fall * scale / (1.0 + scale))
     factor = np.ones(len(state.S))
     factor[:n] = np.exp(0.5 * np.clip(slope / curvature_of_scale(model, state.S, *information), -radius, radius))
     return np.asarray(factor[:, None] * state.S * factor)
@@ -170,9 +165,9 @@ def _scored_scales(model: Hierarchy, state: HierarchyState, information: Array, 
     logs = _log_scales(model, state.S)
     n, share = logs.size, 1.0 / (1.0 + np.exp(-logs.mean()))  # share = scale / (1 + scale)
     slope = np.exp(logs) * np.diagonal(moment)[:n] - 2.0 / state.spread * (logs - logs.mean())
-    slope += 2.0 / n * (_rise(model) - _SCALE_FALL * share)
+    slope += 2.0 / n * (_rise(model) - POLICY.scale_fall * share)
     curvature = _curvature_of_scales(logs, information, model.n_users) + 2.0 / state.spread * (np.eye(n) - 1.0 / n)
-    curvature += 2.0 / n**2 * _SCALE_FALL * share * (1.0 - share) + _LEAST * np.eye(n)
+    curvature += 2.0 / n**2 * POLICY.scale_fall * share * (1.0 - share) + _LEAST * np.eye(n)
     factor = np.ones(len(state.S))
     factor[:n] = np.exp(0.5 * np.clip(np.linalg.solve(curvature, slope), -radius, radius))
     return np.asarray(factor[:, None] * state.S * factor)
@@ -184,7 +179,7 @@ def _next_spread(model: Hierarchy, state: HierarchyState, information: Array) ->
     precision = 0.5 * _curvature_of_scales(logs, information, model.n_users) + np.eye(logs.size) / state.spread
     covariance = np.linalg.inv(precision)
     total = logs.size * float(logs.var()) + float(np.trace(covariance)) - float(covariance.sum()) / logs.size
-    return (total + _SPREAD_SUM) / (logs.size - 1 + _SPREAD_COUNT)
+    return (total + POLICY.spread_sum) / (logs.size - 1 + POLICY.spread_count)
 
 
 def _limit_rank(model: Hierarchy, S: Array, shape_chol: Array) -> Array:

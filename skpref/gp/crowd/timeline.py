@@ -16,18 +16,12 @@ from skpref._checks import check_positive, check_types, is_count, require
 from skpref._math.linalg import cholesky, solve_lower
 from skpref._warn import warn
 from skpref.exceptions import DataError
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.pairwise.over_time import SkillDynamics
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
-# Largest numbers of steps, of variables of items over all steps, and of items by group and step: a pass factors dense
-# matrices. The same while the covariance of tastes is chosen, which takes many fits.
-_MOST_STEPS, _MOST_VARIABLES, _MOST_PLACES = 40, 1_000, 1_000
-_FEW_STEPS, _FEW_VARIABLES = 10, 300
-_ROUNDING = 1e-6  # steps: times in the middle of two go up, whatever their unit
-# How utilities may move: the share of a random walk in their variance, and the length of the form in spans.
-_KINDS = (1.0, 0.5), (0.0, 0.5), (0.0, 0.15), (0.0, 0.05)
 _WALK = 6.0  # inverse of the variance that a random walk of unit span has, on average, around its average
 
 
@@ -57,13 +51,15 @@ class Timeline:
         check_positive(self, "step", "span", "length")
         check_positive(self, "walk", zero=True)
         require(np.isfinite(self.origin) and self.walk <= 1.0, self, "walk", "must be a share, and origin finite")
-        require(is_count(self.n_steps) and 0 < self.n_steps <= _MOST_VARIABLES, self, "n_steps", "must be a number")
+        is_number = is_count(self.n_steps) and 0 < self.n_steps <= POLICY.most_variables
+        require(is_number, self, "n_steps", "must be a number")
 
     @classmethod
     def cut(cls, time: Array, width: int, n_places: int, *, is_dated: bool) -> Timeline | None:
         """Return steps for times, as many as their variables and places allow; None where all times are equal."""
         first, last = float(time.min()), float(time.max())
-        n = int(np.clip(min(_MOST_VARIABLES // max(width, 1), _MOST_PLACES // max(n_places, 1)), 2, _MOST_STEPS))
+        most = min(POLICY.most_variables // max(width, 1), POLICY.most_places // max(n_places, 1))
+        n = int(np.clip(most, 2, POLICY.most_steps))
         if last <= first:
             warn("time: all comparisons have the same time, so that nothing can move: the model without time is fitted")
             return None
@@ -74,27 +70,28 @@ class Timeline:
         if float(time.min()) < self.origin - 0.5 * self.step:
             raise DataError("time: X has comparisons before those of fit; call fit with all comparisons")
         n = float(self.levels_of(time.max())) + 1.0
-        if n > _MOST_VARIABLES:
+        if n > POLICY.most_variables:
             raise DataError(
                 f"time: X ends {n:.3g} steps after the first comparison, in steps of {self.step:.3g}; at most "
-                f"{_MOST_VARIABLES} are possible. Call fit with all comparisons, which takes longer steps"
+                f"{POLICY.most_variables} are possible. Call fit with all comparisons, which takes longer steps"
             )
         return replace(self, n_steps=max(self.n_steps, int(self.steps_of(time).max()) + 1))
 
     def coarser(self, width: int) -> Timeline:
         """Return fewer steps over the same time, in which utilities move as here, by the variables of each step."""
-        n = min(self.n_steps, int(np.clip(_FEW_VARIABLES // max(width, 1), 2, _FEW_STEPS)))
+        n = min(self.n_steps, int(np.clip(POLICY.few_variables // max(width, 1), 2, POLICY.few_steps)))
         factor = (self.n_steps - 1) / max(n - 1, 1)
         moving = self.span / factor, self.walk, self.length / factor
         return Timeline(self.origin, self.step * factor, n, *moving, is_dated=self.is_dated)
 
     def candidates(self) -> tuple[Timeline, ...]:
         """Return the ways in which utilities may move."""
-        return tuple(replace(self, walk=walk, length=length * self.span) for walk, length in _KINDS)
+        return tuple(replace(self, walk=walk, length=length * self.span) for walk, length in POLICY.kinds)
 
     def steps_of(self, time: Array) -> IntArray:
         """Return the step of each time, which may be after the last one."""
-        return np.floor(self.levels_of(time) + 0.5 + _ROUNDING).astype(np.int64)
+        # Times in the middle of two go up, whatever their unit.
+        return np.floor(self.levels_of(time) + 0.5 + 1e-6).astype(np.int64)
 
     def levels_of(self, time: Array, parts: int | None = None) -> Array:
         """Return times in steps, perhaps in whole parts of steps; before the first, utilities are as there."""

@@ -11,14 +11,13 @@ import numpy as np
 from scipy import sparse
 
 from skpref._compiled.users import difference_covariances
+from skpref.gp.crowd.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skpref._typing import Array, BoolArray, IntArray
     from skpref.data import Comparisons
-
-_USERS = 4096  # users whose sums are computed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +156,8 @@ class UserRows:
         """Return the sums of weight times rows over each user's coordinates, A_u^T weight, shape (U, n_items)."""
         n_users, parts = self.starts.size - 1, []
         # Some users at a time: sparse matrices of all coordinates take ten times what their sums do.
-        for low in range(0, n_users, _USERS) or [0]:
-            starts = self.starts[low : low + _USERS + 1]
+        for low in range(0, n_users, POLICY.users_at_once) or [0]:
+            starts = self.starts[low : low + POLICY.users_at_once + 1]
             own = slice(starts[0], starts[-1])
             rows = replace(self, first=self.first[own], second=self.second[own]).incidence(weight[own])
             n = rows.shape[0]
@@ -204,9 +203,6 @@ def effect_columns(c: Comparisons, scale: Array, *, order: bool) -> Array:
 
 
 # ----------- users with nearly as many coordinates, padded with coordinates that nobody compared: one stack of matrices
-_STACK = 2**16  # entries of one stack of matrices, which stay in the cache of a processor
-_LEAST_STACK = 2**12  # entries of a stack that take as long as calling NumPy does
-_NEAR = 0.8  # size of the smallest user of a stack, as a share of the largest
 
 
 class Stack(NamedTuple):
@@ -263,7 +259,7 @@ def sum_at(shape: tuple[int, ...], at: tuple[IntArray, ...], values: Array) -> A
 
 def split_by_size(sizes: IntArray, by_pairs: BoolArray, *kinds: IntArray) -> Iterator[IntArray]:
     """Yield positions of the same kinds and nearly the same size, or few, so that matrices stay in the cache."""
-    of_pairs = by_pairs & (np.sum(sizes**2) > _LEAST_STACK)  # which are faster alone where they are many
+    of_pairs = by_pairs & (np.sum(sizes**2) > POLICY.least_stack)  # which are faster alone where they are many
     order = np.lexsort((sizes, of_pairs, *kinds))[::-1]
     keys, falling = np.column_stack([of_pairs, *kinds])[order], -sizes[order]
     ends = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
@@ -271,8 +267,8 @@ def split_by_size(sizes: IntArray, by_pairs: BoolArray, *kinds: IntArray) -> Ite
         low = 0
         while low < same.size:
             n = max(-int(negative[low]), 1)
-            near = int(np.searchsorted(negative[low:], -_NEAR * n, "right"))
-            step = min(max(near, _LEAST_STACK // n**2), max(_STACK // n**2, 1))
+            near = int(np.searchsorted(negative[low:], -POLICY.near_size * n, "right"))
+            step = min(max(near, POLICY.least_stack // n**2), max(POLICY.stack // n**2, 1))
             yield same[low : low + step]
             low += step
 

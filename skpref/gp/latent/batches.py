@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from skpref.gp.latent.bound import (
     moments_of,
     whitening,
 )
+from skpref.gp.latent.policy import POLICY
 from skpref.inference.adam import Adam
 from skpref.inference.basis import chunks
 from skpref.inference.collapsed import Moments, collapse
@@ -34,10 +35,6 @@ from skpref.inference.exact import inverse_spd
 if TYPE_CHECKING:
     from skpref._events import OnIteration
     from skpref._typing import Array, IntArray
-
-_RATE: Final = 1e-3  # step of Adam, for logarithms and for inducing inputs in length-scales of at most 1
-_ROW_ITERATIONS, _ROW_TOL = 20, 1e-3  # search for a row's input, from its input of the last pass
-_FINAL_PASSES: Final = 2  # passes with fixed hyperparameters at the end, each exact in q(u)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +68,7 @@ def fit_batches(
         if stop or converged:
             break
     inputs = state.inputs
-    for _ in range(_FINAL_PASSES):
+    for _ in range(POLICY.final_passes):
         mapping, _ = mapping_of(Y, inputs, state.hyper)
         inputs = infer_rows(Y, inputs, mapping)
     mapping, bound = mapping_of(Y, inputs, state.hyper)
@@ -81,7 +78,7 @@ def fit_batches(
 def infer_rows(Y: Array, inputs: Inputs, mapping: LatentMapping) -> Inputs:
     """Return q(x_n) of all rows, chunk by chunk."""
     parts = [
-        mapping.infer(Y[part], Inputs(inputs.mu[part], inputs.s[part]), max_iter=_ROW_ITERATIONS, tol=_ROW_TOL)[0]
+        mapping.infer(Y[part], Inputs(inputs.mu[part], inputs.s[part]), *POLICY.known_row)[0]
         for part in chunks(Y.shape[0])
     ]
     return Inputs(np.concatenate([part.mu for part in parts]), np.concatenate([part.s for part in parts]))
@@ -93,7 +90,7 @@ class _Steps:
     def __init__(self, Y: Array, inputs: Inputs, hyper: LatentHyper, size: int) -> None:
         self.inputs, self.hyper = Inputs(inputs.mu.copy(), inputs.s.copy()), hyper
         self._Y, self._size = Y, min(size, Y.shape[0])
-        self._adam = Adam((hyper.Z.size + hyper.log_w.size + 2,), _RATE)
+        self._adam = Adam((hyper.Z.size + hyper.log_w.size + 2,), POLICY.adam_rate)
         self._square = float(np.sum(Y**2))
         exact = moments_of(Y, inputs, hyper, whitening(hyper)[1])
         self._gram, self._cross = exact.gram, exact.cross
@@ -125,9 +122,8 @@ class _Steps:
         beta = float(np.exp(hyper.log_beta))
         moments = self._moments()
         best = collapse(moments, beta)
-        rows, values = mapping_at(hyper, root, best).infer(
-            self._Y[index], self._rows(index), max_iter=_ROW_ITERATIONS, tol=_ROW_TOL
-        )
+        mapping = mapping_at(hyper, root, best)
+        rows, values = mapping.infer(self._Y[index], self._rows(index), *POLICY.known_row)
         self.inputs.mu[index], self.inputs.s[index] = rows
         gram, cross = self._sums(index, root)
         # Both ways to the gradient see the same rows, else their noise would not cancel.

@@ -90,7 +90,7 @@ class LatentMapping:
         second = psi_products(*inputs, Z, w, a, forms)
         return mean, np.maximum(a - second[:, -1:] + second[:, :-1] - mean**2, 0.0)
 
-    def infer(self, Y: Array, start: Inputs, *, max_iter: int, tol: float) -> tuple[Inputs, Array]:
+    def infer(self, Y: Array, start: Inputs, max_iter: int, tol: float) -> tuple[Inputs, Array]:
         """Return independent q(x) of rows of data, and the bounds on their log densities, shape (n,)."""
         Z, log_w, log_a, log_beta = self.hyper
         a, beta, D = float(np.exp(log_a)), float(np.exp(log_beta)), Y.shape[1]

@@ -27,6 +27,7 @@ from skpref._validation import check_array, validate_data
 from skpref.exceptions import DataError
 from skpref.gp.latent.batches import LatentFit, fit_batches, infer_rows
 from skpref.gp.latent.bound import Inputs, LatentHyper, LatentMapping, bound_and_gradient, kernel_matrix, mapping_of
+from skpref.gp.latent.policy import POLICY
 from skpref.inference.hyper import Optimum, maximise
 
 if TYPE_CHECKING:
@@ -37,25 +38,7 @@ if TYPE_CHECKING:
     from skpref._events import OnIteration
     from skpref._typing import Array, RandomState
 
-# The bound has many optima, and the start decides which one a search finds. Coordinates start uncertain, so that none
-# fits details by chance, and with little noise, so that small smooth variation is not taken for noise: on the oil-flow
-# data two starts with a ratio of 5 ended some 2,000 nats below those with 50; on six other sets none with 50 ended more
-# than 0.2 % below one with 5.
-_SIGNAL_TO_NOISE = 50.0  # variance of the data over that of the noise
-_INITIAL_VARIANCE = 0.9  # variance of the coordinates; the prior's is 1
-_CORRELATION = 0.25  # negative log of the kernel between rows at the mean distance
-_FIRST_ROUNDS = (30, 30, 40)  # iterations of the first rounds, in which rows move far and outdate their units
-_ROUND = 100  # iterations of all others
-_MEMORY = 30  # steps from which L-BFGS-B learns the curvature
-# Units of the variables, in which the bound is about equally curved along all of them. Those of inducing inputs and
-# warps also grow with the root of their number, and of the number of data.
-_POINT_UNIT, _SHARED_UNIT, _WARP_UNIT = 0.5, 3.0, 0.1
-_FIRST_SAMPLE = 2000  # rows of the search by L-BFGS-B that mini-batches start from
-_FIRST_ITERATIONS = 1000
-_MAX_COMPONENTS = 10  # coordinates with n_components=None
 _SMALLEST, _FARTHEST = 1e-300, 1e140  # differences of rows; distances from them in standard deviations
-_ROW_ITERATIONS, _ROW_TOL = 200, 1e-5  # search for the input of a row: more changes no third decimal
-_LOG_VARIANCE_BOUNDS, _LOG_BOUNDS = (-15.0, 3.0), (-25.0, 15.0)  # bounds of coordinates; of hyperparameters
 
 
 @dataclass(eq=False, repr=False)
@@ -199,7 +182,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
             earlier = getattr(self, "mapping_", None) if self.warm_start else None
             table = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
             n, D = table.shape
-            Q = min(D, _MAX_COMPONENTS) if self.n_components is None else int(self.n_components)
+            Q = min(D, POLICY.most_components) if self.n_components is None else int(self.n_components)
             check_memory(n, min(self.inducing, n), whose="rows")
             mean, scale, Y = _standardised(table)
             rng, start = as_generator(self.random_state), None
@@ -221,7 +204,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         result = search.run(self.max_iter, self.tol, cold=cold)
         # The search moves all rows together. `transform` infers each row by itself, so this ends the same way.
         mapping, _ = mapping_of(Y, result.inputs, result.hyper)
-        inputs, _ = mapping.infer(Y, result.inputs, max_iter=_ROW_ITERATIONS, tol=_ROW_TOL)
+        inputs, _ = mapping.infer(Y, result.inputs, *POLICY.new_row)
         return LatentFit(inputs, mapping, [mapping_of(Y, inputs, result.hyper)[1]], result.n_iter, result.converged)
 
     def _check_fitted(self) -> None:
@@ -399,7 +382,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
             msg = f"row {row} of X is more than {_FARTHEST:g} standard deviations from the rows of fit, whose squares"
             raise DataError(f"{msg} overflow: scale the features as in fit.")
         training = Inputs(self.embedding_, self.embedding_std_**2)
-        return self.mapping_.infer(Y, _nearest(self.mapping_, training, Y), max_iter=_ROW_ITERATIONS, tol=_ROW_TOL)
+        return self.mapping_.infer(Y, _nearest(self.mapping_, training, Y), *POLICY.new_row)
 
     def _features(self, inputs: Inputs, *, return_std: bool) -> Any:
         """Return the mean of the features at uncertain coordinates, with standard deviations if asked for."""
@@ -436,10 +419,10 @@ def _initial(Y: Array, Q: int, n_inducing: int, rng: np.random.Generator) -> tup
     mu = 0.1 * rng.standard_normal((n, Q))
     used = np.flatnonzero(share > np.finfo(np.float64).eps)
     mu[:, used] = np.asarray(pca.transform(Y))[:, used] / np.sqrt(pca.explained_variance_[used])
-    w = _CORRELATION * np.maximum(share, 1e-3)
+    w = POLICY.correlation * np.maximum(share, 1e-3)
     Z = np.array(inducing.choose(mu, n_inducing, rng=rng))
-    hyper = LatentHyper(Z, np.log(w), 0.0, float(np.log(_SIGNAL_TO_NOISE)))
-    return Inputs(mu, np.full((n, Q), _INITIAL_VARIANCE)), hyper
+    hyper = LatentHyper(Z, np.log(w), 0.0, float(np.log(POLICY.signal_to_noise)))
+    return Inputs(mu, np.full((n, Q), POLICY.variance)), hyper
 
 
 def _relevance(inputs: Inputs, hyper: LatentHyper) -> Array:
@@ -460,9 +443,9 @@ def _start_from_sample(
 ) -> tuple[Inputs, LatentHyper]:
     """Return the start of mini-batches: hyperparameters learnt on a sample, and the inputs of all rows given them."""
     n = Y.shape[0]
-    chosen = np.arange(n) if n <= _FIRST_SAMPLE else np.sort(rng.choice(n, _FIRST_SAMPLE, replace=False))
+    chosen = np.arange(n) if n <= POLICY.first_sample else np.sort(rng.choice(n, POLICY.first_sample, replace=False))
     sample = Y[chosen]
-    end = _Search(sample, _initial(sample, Q, n_inducing, rng), None).run(_FIRST_ITERATIONS, tol, cold=True)
+    end = _Search(sample, _initial(sample, Q, n_inducing, rng), None).run(POLICY.first_iterations, tol, cold=True)
     mapping, _ = mapping_of(sample, end.inputs, end.hyper)
     start = _nearest(mapping, end.inputs, Y)
     start.mu[chosen], start.s[chosen] = end.inputs
@@ -504,11 +487,11 @@ class _Search:
         """Search until a round converges with a small gain; from a cold start the first round has fixed noise."""
         self._max_iter = max_iter
         n_iter, converged = 0, False
-        small_gain = _ROUND * 0.01 * tol * self._Y.size
-        lengths = iter(_FIRST_ROUNDS if cold else ())
+        small_gain = POLICY.later_rounds * 0.01 * tol * self._Y.size
+        lengths = iter(POLICY.first_rounds if cold else ())
         while n_iter < max_iter and not converged:
             before, learns_noise = self._best, not cold or n_iter > 0
-            length = min(next(lengths, _ROUND), max_iter - n_iter)
+            length = min(next(lengths, POLICY.later_rounds), max_iter - n_iter)
             end = self._ascend(length, tol, fixed_noise=not learns_noise and length < max_iter)
             n_iter += max(end.n_iter, 1)
             # A round also converges where its line search fails: gains are then below the rounding error of the bound.
@@ -523,15 +506,16 @@ class _Search:
         theta = variables.packed(Inputs(inputs.mu, np.log(inputs.s)), hyper)
         bounds = np.full((theta.size, 2), [-np.inf, np.inf])
         cuts = variables.cuts
-        bounds[cuts[0] : cuts[1]] = _LOG_VARIANCE_BOUNDS
-        bounds[cuts[2] : cuts[5]] = _LOG_BOUNDS
+        bounds[cuts[0] : cuts[1]] = POLICY.log_variance_bounds
+        bounds[cuts[2] : cuts[5]] = POLICY.log_bounds
         if fixed_noise:  # and the amplitude
             bounds[cuts[3] : cuts[5]] = theta[cuts[3] : cuts[5], None]
 
         def objective(theta: Array) -> tuple[float, Array]:
             return self._objective(theta, variables)
 
-        best = maximise(objective, theta, bounds, max_iter=max_iter, tol=tol, memory=_MEMORY, scale=variables.unit)
+        memory, unit = POLICY.memory, variables.unit
+        best = maximise(objective, theta, bounds, max_iter=max_iter, tol=tol, memory=memory, scale=unit)
         self._inputs, self._hyper = variables.unpacked(best.theta)
         return best
 
@@ -572,9 +556,9 @@ class _Variables:
         parts = [
             np.sqrt(inputs.s).ravel() * np.sqrt(size),
             np.full(n * Q, np.sqrt(2.0 * size)),
-            np.tile(_POINT_UNIT * np.sqrt(M) * length, M),
-            np.full(Q + 2, _SHARED_UNIT),
-            np.tile(_WARP_UNIT * np.sqrt(size) * length, M),
+            np.tile(POLICY.point_unit * np.sqrt(M) * length, M),
+            np.full(Q + 2, POLICY.shared_unit),
+            np.tile(POLICY.warp_unit * np.sqrt(size) * length, M),
         ]
         return cls((n, Q), cuts, np.concatenate(parts), rows, K @ root.T)
 

@@ -32,7 +32,8 @@ from skpref.data.weights import class_weights, read_weights, refuse_balanced
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData, check_covariance
-from skpref.gp.ordinal.fit import FINAL_TOL, LIKELIHOODS, OrdinalConfig, OrdinalFit, check_fitted, fit_ordinal
+from skpref.gp.ordinal.fit import LIKELIHOODS, OrdinalConfig, OrdinalFit, check_fitted, fit_ordinal
+from skpref.gp.ordinal.policy import POLICY
 from skpref.gp.posterior import ExactLatent, SparseLatent, WarmStart
 from skpref.gp.relevance import features_share_scales, prior_relevance
 from skpref.inference.basis import full_passes_fit
@@ -55,9 +56,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features, IntArray, MatrixLike
     from skpref.settings import Settings
-
-_N_INDUCING, _BATCH_SIZE, _N_RESTARTS = 300, 1000, 2  # defaults
-_HALF = 0.5 - 1e-12  # cumulative probability of the median level: 1/2 up to rounding
 
 
 class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
@@ -449,11 +447,11 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
             return inference_name(self.inference)
         if data.n <= self.n_max_exact or data.K is not None:
             return "laplace" if np.any(data.weight < 1.0) else "ep"
-        return "vb" if full_passes_fit(data.n, min(inducing_of(self.inducing, _N_INDUCING)[0], data.n)) else "svi"
+        return "vb" if full_passes_fit(data.n, min(inducing_of(self.inducing, POLICY.inducing)[0], data.n)) else "svi"
 
     def _config(self, data: OrdinalData, inference: str) -> OrdinalConfig:
         """Return the settings of the fit, once it is known to be possible."""
-        n_inducing, points = inducing_of(self.inducing, _N_INDUCING)
+        n_inducing, points = inducing_of(self.inducing, POLICY.inducing)
         if inference in {"vb", "svi"}:
             if data.K is not None:
                 msg = (
@@ -475,12 +473,12 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
                 )
                 raise DataError(msg)
             check_memory(data.n, data.n, "inference='vb', or n_max_exact", "rows")
-        schedule = schedule_of(self, _BATCH_SIZE, iteration_callback(self))
+        schedule = schedule_of(self, POLICY.batch_size, iteration_callback(self))
         return OrdinalConfig(
             inference=inference,
             likelihood=self.likelihood,
             evidence=self.evidence,
-            n_restarts=n_restarts_of(self.optimizer, _N_RESTARTS),
+            n_restarts=n_restarts_of(self.optimizer, POLICY.restarts),
             n_inducing=n_inducing,
             inducing=points,
             schedule=schedule if inference == "svi" else replace(schedule, batch_size=None),
@@ -588,7 +586,8 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
             msg = f"loss must be 'zero-one' or 'absolute'; got {loss!r}."
             raise DataError(msg)
         p = self.predict_proba(X)
-        level = p.argmax(axis=1) if loss == "zero-one" else np.sum(np.cumsum(p[:, :-1], axis=1) < _HALF, axis=1)
+        # 1/2 up to rounding.
+        level = p.argmax(axis=1) if loss == "zero-one" else np.sum(np.cumsum(p[:, :-1], axis=1) < (0.5 - 1e-12), axis=1)
         return self.classes_[level]
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -658,7 +657,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
             raise DataError(msg)
         kernel = None if self.kernel_ is None else self.kernel_.clone_with_theta(theta[:n])
         data = self._data()
-        evidence = ExactEvidence(data, self.inference_, self.evidence == "bound", self.max_iter, FINAL_TOL)
+        evidence = ExactEvidence(data, self.inference_, self.evidence == "bound", self.max_iter, POLICY.final_tol)
         with limit_blas_threads(data.n):
             result = evidence(kernel, self.likelihood_.with_theta(theta[n:]))
         gradient = np.concatenate([result.in_kernel, result.in_likelihood])

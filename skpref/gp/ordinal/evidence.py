@@ -9,6 +9,7 @@ import numpy as np
 
 from skpref import kernels
 from skpref.exceptions import DataError
+from skpref.gp.ordinal.policy import POLICY
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.ep import cavities, ep_gradient, expectation_propagation, variational_bound
@@ -26,10 +27,7 @@ if TYPE_CHECKING:
     from skpref.inference.exact import ExactPosterior
     from skpref.likelihoods import OrdinalProbit
 
-_SEARCH_BOUND_TOL = 1e-4  # tolerance of a sparse inference within a search, as `Schedule.tol`
-_MODE_TOL = 1e-5  # error of Laplace's mode, in posterior standard deviations
 _SYMMETRY = 1e-8  # largest asymmetry of a precomputed covariance, relative to its largest entry
-_NEAR = 1.5  # change of log hyper-parameters up to which an inference starts at the posterior of the last one
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +87,7 @@ class ExactEvidence:
         K, data = self.data.covariance(kernel), self.data
         if self.method == "laplace":
             # Its evidence is not stationary in the mode, so the mode must be accurate; Newton's last steps are cheap.
-            decrement = min(self.tol, _MODE_TOL) ** 2
+            decrement = min(self.tol, POLICY.mode_tol) ** 2
             q = laplace(K, likelihood, data.y, data.weight, self.last, max_iter=self.max_iter, tol=decrement)
         else:
             q = expectation_propagation(
@@ -147,9 +145,9 @@ class SparseEvidence:
         start = svi.initial_state(problem, {"f": FixedScale(1.0)})
         if self.last is not None:
             last_theta, state = self.last
-            if last_theta.shape == theta.shape and np.max(np.abs(last_theta - theta)) < _NEAR:
+            if last_theta.shape == theta.shape and np.max(np.abs(last_theta - theta)) < POLICY.near:
                 start = state
-        schedule = replace(self.schedule, batch_size=None, on_iteration=None, tol=_SEARCH_BOUND_TOL)
+        schedule = replace(self.schedule, batch_size=None, on_iteration=None, tol=POLICY.bound_tol)
         result = svi.fit(problem, start, schedule, np.random.default_rng(0))
         self.last = theta, result.state
         evaluation = result.evaluation

@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import RBF
 from skpref.gp.default_kernels import deviations, far_from_zero, feature_scales, linear, stationary
 from skpref.gp.hyperpriors import SHARED_SD, NormalPrior, length_scale_priors, mean_log_scales, one_hot
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, search
+from skpref.gp.ordinal.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,22 +31,6 @@ if TYPE_CHECKING:
     from skpref.gp.ordinal.evidence import Evidence
     from skpref.inference.exact import ExactPosterior
     from skpref.likelihoods import OrdinalProbit
-
-_SMOOTHNESS = (1.5, np.inf, 0.5)  # smoothness of kernels with one length-scale; the first is searched from the start
-# Priors of "auto" beside those of `hyperpriors`, means and standard deviations of logarithms:
-_NOISE = (-1.0, 1.5)  # noise
-_LINEAR = (-0.7, 1.5)  # variance of the linear part
-_LINEAR_FIXED_SD = 1e-2  # scale of a linear kernel alone, which the noise determines
-_ABSENT_SD = 1.0  # width of a level between thresholds that the data do not determine
-_LINEAR_ODDS = 1.0  # nats against a linear part: where it is wrong it predicts badly far from the data
-_MIN_WEIGHT = 0.02  # weight below which a family is left out
-_LARGE_MIN_WEIGHT = 0.2  # weight below which it is left out where each model takes time
-_MORE_ITERATIONS = 6  # iterations of a search that continues at more rows
-_HOPELESS = 3.0  # nats that the start of a search with another likelihood may lie behind
-_MAX_ARD_FEATURES = 256  # features with length-scales of their own: with so many a fit takes 20 s
-_SEARCH_TOL = 2e-2  # tolerance of `hyper.maximise`: a search ends at a gain of less than 2e-4 of the evidence
-_STEP = 0.05  # step of the differences of gradients that give H
-_MIN_CURVATURE = 1e-2  # least eigenvalue of H: a direction without information is 10 e-folds wide
 
 
 class FamilyFit(NamedTuple):
@@ -84,8 +69,8 @@ def weigh_families(
     fits.sort(key=lambda fit: -fit.evidence)
     variants = [fits[0], *(_with_other_likelihood(rows.evidence, fits[0], kind) for kind in others)]
     if more is None:
-        return _weigh([*variants, *fits[1:]], _MIN_WEIGHT)
-    return _weigh([max(variants, key=lambda fit: fit.evidence), *fits[1:]], _LARGE_MIN_WEIGHT)
+        return _weigh([*variants, *fits[1:]], POLICY.least_weight)
+    return _weigh([max(variants, key=lambda fit: fit.evidence), *fits[1:]], POLICY.least_large_weight)
 
 
 def _search_families(rows: SearchRows, likelihood: OrdinalProbit) -> list[FamilyFit]:
@@ -93,32 +78,32 @@ def _search_families(rows: SearchRows, likelihood: OrdinalProbit) -> list[Family
     evidence, X, y = rows
     scale = feature_scales(X)
     fits: list[FamilyFit] = []
-    for nu in _SMOOTHNESS:
+    for nu in POLICY.smoothness:
         start = fits[0].likelihood if fits else likelihood
         fits.append(_fit_family(evidence, _one_scale_space(stationary(nu, scale), start), y))
     if not far_from_zero(X, deviations(X)).any():
         best = max(fits, key=lambda fit: fit.evidence)
-        fits.append(_fit_family(evidence, _linear_space(scale, fits[0].likelihood), y, _LINEAR_ODDS))
-        fits.append(_fit_family(evidence, _linear_part_space(best, scale), y, _LINEAR_ODDS))
+        fits.append(_fit_family(evidence, _linear_space(scale, fits[0].likelihood), y, POLICY.linear_odds))
+        fits.append(_fit_family(evidence, _linear_part_space(best, scale), y, POLICY.linear_odds))
     return fits
 
 
 def _rescored(evidence: Evidence, fits: list[FamilyFit]) -> list[FamilyFit]:
     """Evaluate families at more rows, and continue the search of the best."""
     fits = sorted((_continued(evidence, fit, 0) for fit in fits), key=lambda fit: -fit.evidence)
-    return [_continued(evidence, fits[0], _MORE_ITERATIONS), *fits[1:]]
+    return [_continued(evidence, fits[0], POLICY.more_iterations), *fits[1:]]
 
 
 def _with_single_scales(rows: SearchRows, fits: list[FamilyFit], few: SearchRows) -> list[FamilyFit]:
     """Add the best family of one length-scale with one per feature, searched at few rows first."""
     scale = feature_scales(rows.X)
-    if not 1 < scale.size <= _MAX_ARD_FEATURES:
+    if not 1 < scale.size <= POLICY.most_single_scales:
         return fits
     best = max((fit for fit in fits if isinstance(fit.kernel, RBF)), key=lambda fit: fit.evidence)
     space = _single_scales_space(best, scale)
     if few is not rows:
         objective = LogPosterior(few.evidence, with_absent_levels(space, few.y))
-        _, likelihood, optimum = search(objective, tol=_SEARCH_TOL)
+        _, likelihood, optimum = search(objective, tol=POLICY.maximise_tol)
         # Half way: few rows may give up a relevant feature, and a search does not come back from there.
         free = 0.5 * (objective.space.start + optimum.theta)
         space = replace(space, kernel=objective.space.evaluate(free)[0], likelihood=likelihood)
@@ -148,7 +133,7 @@ def _linear_space(scale: Array, likelihood: OrdinalProbit) -> HyperparameterSpac
     """Return the space of a linear kernel of unit prior variance."""
     kernel, n, r = linear(scale, 1.0), scale.size, likelihood.n_levels
     # Thresholds, noise and the scale of f are determined up to a factor: noise alone is learnt.
-    fixed_scale = NormalPrior(one_hot(n + r, 0), float(kernel.theta[0]), _LINEAR_FIXED_SD)
+    fixed_scale = NormalPrior(one_hot(n + r, 0), float(kernel.theta[0]), POLICY.fixed_scale_sd)
     priors = _noise_prior(likelihood, n + r, n), fixed_scale
     return HyperparameterSpace(kernel.clone_with_theta(kernel.theta), likelihood, np.zeros(n, dtype=np.int64), priors)
 
@@ -156,13 +141,13 @@ def _linear_space(scale: Array, likelihood: OrdinalProbit) -> HyperparameterSpac
 def _linear_part_space(fit: FamilyFit, scale: Array) -> HyperparameterSpace:
     """Return the space with a linear part, which starts at its prior mean."""
     d, r = scale.size, fit.likelihood.n_levels
-    size = 2 * d + r
+    size, (log_variance, sd) = 2 * d + r, POLICY.linear_prior
     priors = (
         NormalPrior(one_hot(size, 0), float(mean_log_scales(scale)[0]), SHARED_SD),
-        NormalPrior(one_hot(size, d), float(np.log(1.0 / (d * scale[0] ** 2)) + _LINEAR[0]), _LINEAR[1]),
+        NormalPrior(one_hot(size, d), float(np.log(1.0 / (d * scale[0] ** 2)) + log_variance), sd),
         _noise_prior(fit.likelihood, size, 2 * d),
     )
-    start = fit.kernel + linear(scale, float(np.exp(_LINEAR[0])))
+    start = fit.kernel + linear(scale, float(np.exp(log_variance)))
     return HyperparameterSpace(start, fit.likelihood, np.repeat([0, 1], d), priors)
 
 
@@ -176,7 +161,8 @@ def _single_scales_space(fit: FamilyFit, scale: Array) -> HyperparameterSpace:
 
 def _noise_prior(likelihood: OrdinalProbit, size: int, place: int) -> NormalPrior:
     """Return the prior of the noise."""
-    return NormalPrior(one_hot(size, place), _NOISE[0] - float(np.log(likelihood.width)), _NOISE[1])
+    mean, sd = POLICY.noise_prior
+    return NormalPrior(one_hot(size, place), mean - float(np.log(likelihood.width)), sd)
 
 
 # -------------------------------------------------------------------------------------------------------- their weights
@@ -184,7 +170,7 @@ def _fit_family(evidence: Evidence, space: HyperparameterSpace, y: Array, odds: 
     """Search one family and return its evidence with hyper-parameters integrated out."""
     space = with_absent_levels(space, y)
     objective = LogPosterior(evidence, space)
-    kernel, likelihood, optimum = search(objective, tol=_SEARCH_TOL)
+    kernel, likelihood, optimum = search(objective, tol=POLICY.maximise_tol)
     trace = list(objective.trace)
     occam = 0.5 * (_log_prior_determinant(space) - _log_curvature(objective, optimum.theta)) - odds
     return FamilyFit(optimum.value + occam, kernel, likelihood, trace, space, occam)
@@ -197,7 +183,7 @@ def _with_other_likelihood(evidence: Evidence, fit: FamilyFit, kind: type[Ordina
     priors = tuple(prior._replace(mean=prior.mean - prior.weights[n] * shift) for prior in fit.space.priors)
     likelihood = kind(old.thresholds, old.noise * old.width / kind.width)
     start = _continued(evidence, fit._replace(likelihood=likelihood, space=replace(fit.space, priors=priors)), 0)
-    return _continued(evidence, start) if start.evidence > fit.evidence - _HOPELESS else start
+    return _continued(evidence, start) if start.evidence > fit.evidence - POLICY.hopeless else start
 
 
 def _continued(evidence: Evidence, fit: FamilyFit, max_iter: int = 100) -> FamilyFit:
@@ -206,7 +192,7 @@ def _continued(evidence: Evidence, fit: FamilyFit, max_iter: int = 100) -> Famil
     objective = LogPosterior(evidence, space)
     if max_iter == 0:
         return fit._replace(evidence=objective(space.start)[0] + fit.occam, space=space)
-    kernel, likelihood, optimum = search(objective, max_iter=max_iter, tol=_SEARCH_TOL)
+    kernel, likelihood, optimum = search(objective, max_iter=max_iter, tol=POLICY.maximise_tol)
     value = optimum.value + fit.occam
     return FamilyFit(value, kernel, likelihood, fit.trace + objective.trace, space, fit.occam)
 
@@ -223,9 +209,10 @@ def _log_curvature(objective: LogPosterior, free: Array) -> float:
     """Return log |H / (2 pi)| in kernel and noise by differences of the gradient."""
     k = objective.space.n_kernel + 1
     at_optimum = objective(free)[1]
-    H = np.array([(at_optimum - objective(free + _STEP * step)[1])[:k] / _STEP for step in np.eye(k, free.size)])
+    h = POLICY.curvature_step
+    H = np.array([(at_optimum - objective(free + h * step)[1])[:k] / h for step in np.eye(k, free.size)])
     values = np.linalg.eigvalsh(0.5 * (H + H.T))
-    return float(np.sum(np.log(np.maximum(values, _MIN_CURVATURE) / (2.0 * np.pi))))
+    return float(np.sum(np.log(np.maximum(values, POLICY.least_curvature) / (2.0 * np.pi))))
 
 
 # -------------------------------------------------------------------------------------------------------- absent levels
@@ -244,5 +231,5 @@ def with_absent_levels(space: HyperparameterSpace, y: Array) -> HyperparameterSp
     n, start = space.kernel_theta.size, space.likelihood.theta
     # theta: log noise, b_1, then the log widths of levels 1 to r - 2.
     places = [1 + level for level in sorted(undetermined)]
-    widths = tuple(NormalPrior(one_hot(n + r, n + k), float(start[k]), _ABSENT_SD) for k in places)
+    widths = tuple(NormalPrior(one_hot(n + r, n + k), float(start[k]), POLICY.absent_sd) for k in places)
     return replace(space, priors=space.priors + widths)

@@ -18,6 +18,7 @@ from skpref.gp.ordinal.evidence import EvidenceValue, ExactEvidence, SparseEvide
 from skpref.gp.ordinal.families import FamilyFit, SearchRows, weigh_families, with_absent_levels
 from skpref.gp.ordinal.forward import add_features, has_many_weights
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, search
+from skpref.gp.ordinal.policy import POLICY
 from skpref.gp.points import determine_rows
 from skpref.gp.posterior import (
     ExactLatent,
@@ -43,17 +44,6 @@ if TYPE_CHECKING:
     from skpref.gp.ordinal.evidence import Evidence, OrdinalData
 
 LIKELIHOODS: Final = {"probit": OrdinalProbit, "logit": OrdinalLogit, "robust": OrdinalRobust}
-_FEW_ROWS, _MORE_ROWS = 250, 600  # rows of an exact search of families, first and last
-_SPARSE_ROWS = 1000  # rows of that search if the final inference has inducing points
-_SAMPLE_TOL = 1e-2  # tolerance of inference on these rows; the evidence is then off by hundredths of a nat
-_REFINEMENTS = 2  # fits of thresholds and noise at all rows after the search
-_REFINEMENT_TOL = 1e-2  # tolerance of inference and search in these fits
-_SAMPLE_ROWS = 20_000  # rows of the search through inducing points
-_SEARCH_TOL = (
-    1e-3  # tolerance of exact inference in a search: the evidence is stationary in the sites, its error about n 1e-6
-)
-_ROUNDING = 1e-6  # rounding of the sum of the members' weights
-FINAL_TOL = 1e-6  # tolerance of the last exact inference
 
 
 @dataclass(frozen=True)
@@ -128,7 +118,7 @@ def fit_ordinal(
             fits = [_infer_exact(data, families[0], config)]
         else:
             points, state = _inducing_points(data, first_kernel, config, rng, start)
-            sparse_evidence = _sparse_evidence(_sample(data, _SAMPLE_ROWS, rng), points, first_kernel, config)
+            sparse_evidence = _sparse_evidence(_sample(data, POLICY.sample_rows, rng), points, first_kernel, config)
             families = [
                 _search(sparse_evidence, data, first_kernel, likelihood, config, rng, fixed_kernel=fixed_kernel)
             ]
@@ -167,7 +157,7 @@ def _first_hyperparameters(
 # --------------------------------------------------------------------------------------------------------------- search
 def _exact_evidence(data: OrdinalData, config: OrdinalConfig, *, final: bool = False) -> ExactEvidence:
     """Return the objective by exact inference, for a search or for the final inference."""
-    tol, on_value = (FINAL_TOL, None) if final else (_SEARCH_TOL, config.on_value)
+    tol, on_value = (POLICY.final_tol, None) if final else (POLICY.search_tol, config.on_value)
     return ExactEvidence(
         data, config.inference, config.evidence == "bound", config.schedule.max_iter, tol, on_value=on_value
     )
@@ -217,10 +207,11 @@ def _sampled_families(
     exact = config.inference in {"ep", "laplace"}
     if not exact:  # its thresholds and noise are learnt with the posterior
         config = replace(config, inference="laplace" if np.any(data.weight < 1.0) else "ep")
-    few, more = _sample(data, _FEW_ROWS, rng), _sample(data, _MORE_ROWS if exact else _SPARSE_ROWS, rng)
+    sizes = POLICY.few_rows, POLICY.more_rows if exact else POLICY.sparse_rows
+    few, more = (_sample(data, size, rng) for size in sizes)
     others = (OrdinalLogit, OrdinalRobust) if config.likelihood == "auto" and exact else ()
     few_rows, more_rows = (
-        SearchRows(replace(_exact_evidence(rows, config), tol=_SAMPLE_TOL), rows.X, rows.y) for rows in (few, more)
+        SearchRows(replace(_exact_evidence(rows, config), tol=POLICY.rough_tol), rows.X, rows.y) for rows in (few, more)
     )
     with limit_blas_threads(more.n):
         families = weigh_families(few_rows, more_rows if more.n > few.n else None, likelihood, others)
@@ -232,12 +223,12 @@ def _refined(data: OrdinalData, family: FamilyFit, config: OrdinalConfig) -> Fam
 
     At a fixed point this maximises the evidence, whose gradient is that of the predictions ([RW06] section 5.5.2).
     """
-    evidence = replace(_exact_evidence(data, config), tol=_REFINEMENT_TOL)
+    evidence = replace(_exact_evidence(data, config), tol=POLICY.rough_tol)
     likelihood, trace = family.likelihood, list(family.trace)
-    for _ in range(_REFINEMENTS):
+    for _ in range(POLICY.refinements):
         _, q = evidence.infer(family.kernel, likelihood)
         space = with_absent_levels(HyperparameterSpace(None, likelihood), data.y)
-        _, likelihood, optimum = search(LogPosterior(_left_out(data, *cavities(q)), space), tol=_REFINEMENT_TOL)
+        _, likelihood, optimum = search(LogPosterior(_left_out(data, *cavities(q)), space), tol=POLICY.rough_tol)
         trace.append(optimum.value)
     return family._replace(likelihood=likelihood, trace=trace, last=evidence.last)
 
@@ -302,11 +293,7 @@ def _infer_sparse(
 
 # ------------------------------------------------------------------------------------------------------ inducing points
 def _inducing_points(
-    data: OrdinalData,
-    kernel: Kernel | None,
-    config: OrdinalConfig,
-    rng: np.random.Generator,
-    start: WarmStart | None,
+    data: OrdinalData, kernel: Kernel | None, config: OrdinalConfig, rng: np.random.Generator, start: WarmStart | None
 ) -> tuple[Features, svi.State | None]:
     """Return the points of the earlier fit once there are `n_inducing`, else new ones; and the posterior at them."""
     if start is None or start.points is None:
@@ -342,7 +329,8 @@ def check_fitted(estimator: Any) -> None:
     models = bool(members) and all(isinstance(member, OrdinalMember) for member in members)
     require(models, estimator, "ensemble_", "must be a list of models")
     total = sum(member.weight for member in members)
-    require(abs(total - 1.0) < _ROUNDING, estimator, "ensemble_", "has weights that do not add up to 1")
+    # Rounding of the sum of the members' weights.
+    require(abs(total - 1.0) < 1e-6, estimator, "ensemble_", "has weights that do not add up to 1")
     likelihoods = [*(member.likelihood for member in members), estimator.likelihood_]
     levels = all(isinstance(held, OrdinalProbit) and held.n_levels == r for held in likelihoods)
     require(levels, estimator, "likelihood_", f"must be of {r} levels")

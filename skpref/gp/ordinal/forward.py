@@ -21,6 +21,7 @@ from scipy.linalg import solve_triangular
 from skpref import kernels
 from skpref.gp.ordinal.families import with_absent_levels
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, search
+from skpref.gp.ordinal.policy import POLICY
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from skpref.gp.ordinal.evidence import ExactEvidence
     from skpref.inference.exact import ExactPosterior
     from skpref.likelihoods import OrdinalProbit
-
-_LEAST_GAIN = 1.0  # nats: features that add less are left to the search of all
-_MOST_FEATURES = 30  # features that are added, at a search each
 
 
 def has_many_weights(kernel: Kernel | None, n_rows: int) -> bool:
@@ -45,11 +43,11 @@ def add_features(evidence: ExactEvidence, kernel: Kernel, likelihood: OrdinalPro
     low, high = np.exp(bounds.T)
     variance, chosen = low.copy(), np.zeros(0, dtype=np.int64)
     _, q = evidence.infer(kernel.clone_with_theta(bounds[:, 0]), likelihood)
-    for _ in range(_MOST_FEATURES):
+    for _ in range(POLICY.most_added):
         gain, best_variance = _gains(data.X, q)
         gain[chosen] = 0.0
         best = int(np.argmax(gain))
-        if gain[best] < _LEAST_GAIN:
+        if gain[best] < POLICY.least_gain:
             break
         chosen = np.append(chosen, best)
         variance[best] = np.clip(best_variance[best], low[best], high[best])

@@ -10,6 +10,7 @@ import numpy as np
 from skpref._math.linalg import NotPositiveDefiniteError
 from skpref.gp.hyperpriors import NormalPrior, log_density
 from skpref.gp.ordinal.evidence import EvidenceValue
+from skpref.gp.ordinal.policy import POLICY
 from skpref.inference import hyper
 
 if TYPE_CHECKING:
@@ -19,15 +20,9 @@ if TYPE_CHECKING:
     from skpref.gp.ordinal.evidence import Evidence
     from skpref.likelihoods import OrdinalProbit
 
-_FAILED = -1e10  # nats: the value where there is no finite evidence
 # Bounds of the likelihood's parameters, in prior standard deviations of f: beyond them predictions hardly change.
 _LOG_NOISE = np.log([1e-3, 1e2])
-_FIRST_THRESHOLD = (-1e2, 1e2)
 _LOG_GAP = np.log([1e-4, 1e2])
-# Evaluations without convergence after which a search ends: such values depend on the path to them, and a search among
-# them does not end (weights of 1 and 1e300 together).
-_MOST_UNCONVERGED = 10
-_RESTART_WIDTH = 1.5  # e-folds around the first start within which restarts are uniform
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +64,13 @@ class HyperparameterSpace:
             np.maximum.at(shifts[:, 0], groups, room[:, 0])
             np.minimum.at(shifts[:, 1], groups, room[:, 1])
         r = self.likelihood.n_levels
-        return np.vstack([shifts, [_LOG_NOISE, _FIRST_THRESHOLD], np.tile(_LOG_GAP, (r - 2, 1))])
+        return np.vstack([shifts, [_LOG_NOISE, POLICY.first_threshold], np.tile(_LOG_GAP, (r - 2, 1))])
 
     @property
     def restart_box(self) -> Array:
         """Limits of restarts, shape (n_free, 2): around the start, with the thresholds of the start."""
         spread = np.zeros(self.start.size)
-        spread[: self.n_kernel + 1] = _RESTART_WIDTH
+        spread[: self.n_kernel + 1] = POLICY.restart_width
         return np.column_stack([self.start - spread, self.start + spread])
 
     def evaluate(self, free: Array) -> tuple[Kernel | None, OrdinalProbit]:
@@ -122,7 +117,7 @@ class LogPosterior:
         in_theta = np.concatenate([result.in_kernel, result.in_likelihood]) + slope
         value, gradient = result.value + prior, self.space.free_gradient(in_theta)
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            value, gradient = _FAILED, np.zeros_like(free)
+            value, gradient = -1e10, np.zeros_like(free)  # nats, where there is no finite evidence
         self.best = max(self.best, value)
         self.trace.append(value)
         return value, gradient
@@ -140,7 +135,7 @@ def search(
     space = objective.space
 
     def value(free: Array) -> tuple[float, Array]:
-        if objective.n_unconverged >= _MOST_UNCONVERGED:
+        if objective.n_unconverged >= POLICY.most_unconverged:
             raise hyper.BudgetSpentError
         return objective(free)
 

@@ -29,6 +29,7 @@ from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.pairwise.fit import NAMED_KERNELS, PairConfig, PairData, PairFit, WarmStart, fit_pairs
+from skpref.gp.pairwise.policy import POLICY
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.gp.posterior import check_blocks
 from skpref.inference.problem import State
@@ -108,7 +109,6 @@ CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
     "on_self": [StrOptions({"raise", "drop"})],
     "likelihood": [StrOptions(set(LIKELIHOODS) - {"plackett-luce"}), Likelihood],
 }
-_N_INDUCING = 300
 DEFAULT_SETTINGS: dict[str, Settings] = {
     "inference": SVI(),
     "inducing": Inducing(),
@@ -119,7 +119,7 @@ DEFAULT_SETTINGS: dict[str, Settings] = {
 
 def config_of(estimator: Any, *, offsets: bool, order: bool, batch_size: int = 1000) -> PairConfig:
     """Return the parameters of an estimator as a fit needs them, with the default size of mini-batches."""
-    n_inducing, inducing = inducing_of(estimator.inducing, _N_INDUCING)
+    n_inducing, inducing = inducing_of(estimator.inducing, POLICY.inducing)
     return PairConfig(
         likelihood=as_likelihood(estimator.likelihood),
         inference=inference_name(estimator.inference),
@@ -175,7 +175,7 @@ def _digest(estimator: Any, data: PairData, config: PairConfig, ids: IdColumn | 
 
 def max_inducing(estimator: Any, X: Features) -> int:
     """Return the largest number of inducing points of a fit."""
-    n, points = inducing_of(estimator.inducing, _N_INDUCING)
+    n, points = inducing_of(estimator.inducing, POLICY.inducing)
     if isinstance(points, str):
         return min(n, X.shape[0])
     # A number is refused where the points are read.

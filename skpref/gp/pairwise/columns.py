@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skpref._checks import require
+from skpref._math.limits import LARGEST_SQUARED
 from skpref._validation import column_names
 from skpref._warn import warn
 from skpref.data.columns import NO_ROWS, Columns, listed, read_ids, refuse_other_roles
@@ -20,6 +21,7 @@ from skpref.data.labels import is_of_one_side, refuse_one_side
 from skpref.data.roles import Roles, read
 from skpref.data.tasks import TABLE_OF_TASKS, Tasks
 from skpref.exceptions import DataError, DataWarning
+from skpref.gp.pairwise.policy import POLICY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +34,6 @@ _WANTED = (
     'covariates=["home", ("length_a", "length_b")], and of tasks as covariates={{"price": ["price_1", "price_2", ...]}}'
 )
 SEVERAL = "if a row shows several items, of which one was chosen, likelihood='luce' says so"
-_LARGEST = 1e150  # size of a covariate: squares stay finite, and so do effects of one unit
 
 
 class PairRows(NamedTuple):
@@ -250,11 +251,9 @@ class PairColumns:
         """Refuse numbers whose effects leave float64."""
         largest_of_all = np.abs(covariates).reshape(-1, len(self.names)).max(axis=0, initial=0.0)
         for name, largest in zip(self.names, largest_of_all.tolist(), strict=True):
-            if not largest <= _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
-                raise DataError(
-                    f"covariate {name!r}: its largest number is {largest:g}, which must be from {1.0 / _LARGEST:g} to "
-                    f"{_LARGEST:g}; use another unit"
-                )
+            if not largest <= LARGEST_SQUARED or 0.0 < largest < 1.0 / LARGEST_SQUARED:
+                wanted = f"from {1.0 / LARGEST_SQUARED:g} to {LARGEST_SQUARED:g}; use another unit"
+                raise DataError(f"covariate {name!r}: its largest number is {largest:g}, which must be {wanted}")
 
     def read_ids(self, X: Any, sides: tuple[str, ...]) -> PairRows:
         """Return the ids of rows that hold only ids, by the names of the columns or else by their order."""
@@ -383,7 +382,6 @@ def has_columns(X: Any, width: int) -> bool:
 
 
 # --------------------------------------- warnings of comparisons that were probably read otherwise than they were meant
-_MANY = 10  # rows that hardly ever have one winner's side by chance
 _NEVER_LEFT = (
     "y is False in all {} comparisons. If it is a test such as table['winner'] == table['model_a'], the winners may be "
     "words for sides, such as 'model_a', and not ids: skpref.data.from_winners reads both. If rows are (loser, "
@@ -394,13 +392,13 @@ _UNLABELLED = (
     "y is None, so the left item wins in every row, but X has the column {!r}. Give labels as y, such as "
     "skpref.data.from_winners(X).y; or pass the columns of ids alone."
 )
-_FAR = 3.5  # standard errors: about one warning in 2,000 data sets without an advantage of a side
 
 
 def warn_never_left(comparisons: Comparisons, classes: NDArray[Any]) -> None:
     """Warn if labels that are booleans, which may come from a test, are False in all of many comparisons."""
     used = comparisons.y[comparisons.weight > 0.0]
-    if classes.dtype == bool and used.size >= _MANY and not used.any():
+    # Rows that hardly ever have one winner's side by chance.
+    if classes.dtype == bool and used.size >= 10 and not used.any():
         warn(_NEVER_LEFT.format(used.size), DataWarning)
 
 
@@ -418,7 +416,7 @@ def warn_of_sides(comparisons: Comparisons, expected: Array | None) -> None:
     if not used.n_pairs or (used.y == used.y[0]).all():  # rows are (winner, loser)
         return
     z = side_advantage(used, used.y - (0.5 if expected is None else expected[comparisons.weight > 0.0]))
-    if abs(z) <= _FAR:
+    if abs(z) <= POLICY.side_errors:
         return
     side, others = "left" if z > 0 else "right", "" if comparisons.covariates is None else " and covariates"
     msg = (

@@ -26,9 +26,9 @@ from skpref.data.labels import (
     read_signed_margins,
     signed_grades,
 )
+from skpref.data.policy import POLICY
 from skpref.data.records import frame_or_record
 from skpref.data.shards import ComparisonCounts, read_shard
-from skpref.data.stored import MOST_STORED
 from skpref.data.tasks import are_tasks, read_answers
 from skpref.exceptions import DataError
 from skpref.gp.capabilities import check_unchanged
@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     from skpref.inference.shards import Shards
     from skpref.likelihoods import Likelihood
     from skpref.settings import Settings
-
-_THREE = 3  # levels of answers with ties, which are no grades
 
 
 class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
@@ -148,7 +146,7 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
         """Whether the likelihood is one of signed answers: grades or margins."""
         if isinstance(self.likelihood, str):
             return self.likelihood.endswith("-graded") or self._has_margins
-        return self._has_margins or (isinstance(self.likelihood, PairwiseTies) and self.likelihood.n_levels != _THREE)
+        return self._has_margins or (isinstance(self.likelihood, PairwiseTies) and self.likelihood.n_levels != 3)
 
     @property
     def _has_margins(self) -> bool:
@@ -196,7 +194,7 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
     def _check_classes(self) -> None:
         """Raise DataError unless `classes_` are two sides, or the grades of the likelihood."""
         n_levels = getattr(self.likelihood_, "n_levels", 2)
-        right = are_grades(self.classes_, n_levels) or (n_levels <= _THREE and are_classes(self.classes_))
+        right = are_grades(self.classes_, n_levels) or (n_levels <= 3 and are_classes(self.classes_))
         require(right, self, "classes_", "must be 0 and 1, False and True, left and right, or grades")
 
     def _has_offsets(self) -> bool:
@@ -471,7 +469,7 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
         if source is None or not (self._needs_memory or may_show_several(self, source)):
             return X, y, sample_weight
         rows = feature_columns(source)[0]
-        if not self._needs_memory and rows.n_rows > MOST_STORED:
+        if not self._needs_memory and rows.n_rows > POLICY.most_stored:
             return X, y, sample_weight
         brought = bring_rows(rows, "tasks, grades, groups and teams")
         return brought if self._needs_memory or self._holds_tasks(*brought[:2]) else (X, y, sample_weight)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CovariateEffects"]
 
-_FAR = 1e100  # size of a number of context, in standard deviations, whose square is finite
-
 
 @dataclass(frozen=True, eq=False)
 class CovariateEffects(ColumnRecord):

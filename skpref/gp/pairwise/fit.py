@@ -21,6 +21,7 @@ from skpref.exceptions import DataWarning
 from skpref.gp.capabilities import Capabilities
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.hyperpriors import length_scale_priors, log_density
+from skpref.gp.pairwise.policy import POLICY
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.gp.points import determine_rows
 from skpref.inference import hyper, svi
@@ -40,27 +41,6 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised": LINEARISED}
-_JOINT_SIZE = 1500  # variables up to which inducing values and offsets share one dense block: 0.1 s per pass
-HYPER_PAIRS = 50_000  # comparisons that the search for length-scales uses
-# Items that the search uses, whose rows are what it costs, and comparisons for which it takes more of them: for one
-# factor on all length-scales, for each of them, and for each once more, from there.
-_FEW, _SOME, _MANY_ITEMS = (2500, 5000), (5000, 10_000), 10_000
-_MANY_PAIRS, _PART = 4_000_000, 1_000_000  # comparisons from which a pass goes through parts, and of a part
-# Passes over the data of all fits of the search for the default length-scales. Ordinary data need 100 to 200;
-# with huge weights of separable comparisons no fit converges, and a search among unfinished fits would not end either.
-_SEARCH_PASSES = 600
-_SEARCH_TOL = 1e-4  # tolerance of a fit within the search: 1e-6 of the bound, which the optimizer resolves
-_LAST_TOL = 3e-3  # tolerance of the last part of the search, where each step takes seconds
-_NEAR = 1.5  # difference of log hyperparameters within which a fit starts from the same posterior
-_MAX_SINGLE_SCALES = 256  # features beyond which they share one factor on the length-scales
-# Of the prior of the offsets' inverse variance beside features. Few answers an item say little of it, and a prior as
-# strong as that of f keeps offsets at the size of the answer noise, where they fit noise: in simulations without
-# offsets the slope of the truth on predicted logits was .80, and is .91 now. Where offsets are that large, log loss and
-# coverage hardly change.
-_OFFSET_STRENGTH = 0.125
-# Of the prior of the covariates' inverse variance. Effects are mostly smaller than the answer noise, and among many
-# covariates most have none: in simulations of 10 and 30 covariates, excess log loss .046 and .052 for .054 and .068.
-_COVARIATE_STRENGTH = 0.125
 # The kernels that have a name; the lengths of their features are learnt as those of the default.
 NAMED_KERNELS: dict[str, tuple[type[Kernel], float]] = {
     "product-matern-1/2": (kernels.ProductMatern, 0.5),
@@ -71,7 +51,6 @@ NAMED_KERNELS: dict[str, tuple[type[Kernel], float]] = {
     "additive-matern-5/2": (kernels.AdditiveMatern, 2.5),
 }
 _DEFAULT_KERNEL = "product-matern-3/2"
-_FACTOR_BOUNDS = (0.1, 1000.0)  # bounds of length-scales, in medians of the distances between items
 FULL_PASSES = Capabilities("checkpoints", {"inference": ("vb", "laplace", "linearised")}, "leave checkpoint out")
 _INFLATED = (
     "Mini-batches (inference='svi') learn the offsets of {} items, one by one, so slowly that effects of covariates "
@@ -140,7 +119,7 @@ class PairModel:
     data: PairData
     config: PairConfig
     points: Features = None  # inducing points
-    joint_size: int = field(default_factory=lambda: _JOINT_SIZE)
+    joint_size: int = field(default_factory=lambda: POLICY.joint_size)
     exact: bool = False  # whether the inducing points are the items, so that the residual is zero
     last: list[tuple[Array, svi.State]] = field(default_factory=list)  # last theta and q of the search, or empty
     passes: list[int] = field(default_factory=list)  # of each fit of the search
@@ -159,9 +138,9 @@ class PairModel:
         names = (["f"] if self.data.X is not None else []) + (["offset"] if config.offsets else [])
         scales = {name: config.prior_of_scale() for name in names}
         if len(names) > 1:
-            scales["offset"] = config.prior_of_scale(_OFFSET_STRENGTH)
+            scales["offset"] = config.prior_of_scale(POLICY.offset_strength)
         if self.data.comparisons.covariates is not None:
-            scales["covariate"] = config.prior_of_scale(_COVARIATE_STRENGTH)
+            scales["covariate"] = config.prior_of_scale(POLICY.covariate_strength)
         return scales | ({"order": FixedScale(1.0)} if config.order else {})
 
     def basis(self, kernel: Kernel | None) -> InducingBasis | None:
@@ -236,7 +215,7 @@ def start_kernel(X: Features, kernel: Kernel | str | None, rng: np.random.Genera
         return clone(kernel)
     cls, nu = NAMED_KERNELS[kernel or _DEFAULT_KERNEL]
     medians, wide = kernels.median_length_scales(X, rng), np.sqrt(_square_width(cls, X.shape[1]))
-    low, high = _FACTOR_BOUNDS
+    low, high = POLICY.factor_bounds
     return cls(wide * medians, np.column_stack([low * medians, high * wide * medians]), nu=nu)
 
 
@@ -269,7 +248,7 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
         return kernel
     # Offsets in a block of their own are cheap and lead to the same length-scales.
     small = model if model.data.shards is None else subsample(model, rng)
-    small = replace(_among_few_items(small, _MANY_ITEMS, HYPER_PAIRS, rng), joint_size=0, passes=[])
+    small = replace(_among_few_items(small, POLICY.many_items, POLICY.hyper_pairs, rng), joint_size=0, passes=[])
     if config.learn_length_scales:
         kernel = _default_length_scales(small, kernel, rng)
     if config.n_restarts is None:
@@ -285,16 +264,16 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
 def _default_length_scales(small: PairModel, kernel: Kernel, rng: np.random.Generator) -> Kernel:
     """Maximise the posterior density over one factor on all length-scales, then over each length-scale."""
     d, bounds = kernel.theta.size, kernel.bounds
-    in_parts = 1 < d <= _MAX_SINGLE_SCALES
-    some = _among_few_items(small, *_SOME, rng) if in_parts else small
-    few = _among_few_items(some, *_FEW, rng) if in_parts else small
+    in_parts = 1 < d <= POLICY.most_single_scales
+    some = _among_few_items(small, *POLICY.some_items, rng) if in_parts else small
+    few = _among_few_items(some, *POLICY.few_items, rng) if in_parts else small
     # Bounds are multiples of the medians, of which the start of an earlier fit knows nothing.
     priors = length_scale_priors(
-        bounds[:, 0] - np.log(_FACTOR_BOUNDS[0]) + 0.5 * np.log(_square_width(type(kernel), d)), d
+        bounds[:, 0] - np.log(POLICY.factor_bounds[0]) + 0.5 * np.log(_square_width(type(kernel), d)), d
     )
 
     def density(theta: Array, model: PairModel = small) -> tuple[float, Array]:
-        if sum(small.passes) >= _SEARCH_PASSES:
+        if sum(small.passes) >= POLICY.search_passes:
             raise hyper.BudgetSpentError
         value, gradient = bound_and_gradient(model, kernel.clone_with_theta(theta))
         prior, prior_gradient = log_density(priors, theta)
@@ -308,8 +287,8 @@ def _default_length_scales(small: PairModel, kernel: Kernel, rng: np.random.Gene
     shift = hyper.maximise(density_of_shift, np.zeros(1), limits, max_iter=10, tol=0.01).theta[0]
     theta, scale = kernel.theta + shift, None
     for part in dict.fromkeys((some, small)) if in_parts else ():
-        if sum(small.passes) < _SEARCH_PASSES:
-            tol = 1e-3 if part is some else _LAST_TOL
+        if sum(small.passes) < POLICY.search_passes:
+            tol = 1e-3 if part is some else POLICY.last_tol
             best = hyper.maximise(partial(density, model=part), theta, bounds, tol=tol, scale=scale)
             theta, scale = best.theta, best.scale
     return kernel.clone_with_theta(theta)
@@ -318,11 +297,11 @@ def _default_length_scales(small: PairModel, kernel: Kernel, rng: np.random.Gene
 def subsample(model: PairModel, rng: np.random.Generator) -> PairModel:
     """Return the model of at most 50,000 comparisons with their own weights: the evidence is the sample's."""
     c = model.data.shards or model.data.comparisons
-    if c.n_pairs <= HYPER_PAIRS:
+    if c.n_pairs <= POLICY.hyper_pairs:
         return model
     if isinstance(c, Comparisons):
-        return _part(model, c.sample(HYPER_PAIRS, rng))
-    return _part(model, c.take(np.sort(rng.choice(c.n_pairs, HYPER_PAIRS, replace=False))))
+        return _part(model, c.sample(POLICY.hyper_pairs, rng))
+    return _part(model, c.take(np.sort(rng.choice(c.n_pairs, POLICY.hyper_pairs, replace=False))))
 
 
 def _among_few_items(model: PairModel, n_items: int, n_least: int, rng: np.random.Generator) -> PairModel:
@@ -330,15 +309,15 @@ def _among_few_items(model: PairModel, n_items: int, n_least: int, rng: np.rando
     c = model.data.comparisons
     if c.stage is not None:
         return subsample(model, rng)
-    if c.n_pairs <= n_least or (c.n_pairs <= HYPER_PAIRS and c.n_items <= n_items):
+    if c.n_pairs <= n_least or (c.n_pairs <= POLICY.hyper_pairs and c.n_items <= n_items):
         return model
     place = rng.permutation(c.n_items)
     last = np.maximum(place[c.left], place[c.right])
     rows = np.flatnonzero(last < n_items)
     if rows.size < n_least:
         rows = np.argpartition(last, n_least)[:n_least]
-    elif rows.size > HYPER_PAIRS:
-        rows = rng.choice(rows, HYPER_PAIRS, replace=False)
+    elif rows.size > POLICY.hyper_pairs:
+        rows = rng.choice(rows, POLICY.hyper_pairs, replace=False)
     return _part(model, c.take(np.sort(rows)))
 
 
@@ -355,9 +334,10 @@ def bound_and_gradient(model: PairModel, kernel: Kernel) -> tuple[float, Array]:
     problem, diagonal = model.problem(basis)
     start = svi.initial_state(problem, model.scales(), diagonal=diagonal)
     for theta, state in model.last:
-        if np.max(np.abs(theta - kernel.theta)) < _NEAR:
+        if np.max(np.abs(theta - kernel.theta)) < POLICY.near:
             start = state
-    schedule = replace(model.config.schedule, batch_size=None, on_iteration=None, tol=_SEARCH_TOL, checkpoint=None)
+    tol = POLICY.search_tol
+    schedule = replace(model.config.schedule, batch_size=None, on_iteration=None, tol=tol, checkpoint=None)
     result = svi.fit(problem, start, schedule, np.random.default_rng(0))
     model.last[:] = [(kernel.theta, result.state)]
     model.passes.append(len(result.bounds))
@@ -394,8 +374,8 @@ def _fit_posterior(
     problem = replace(problem, rule=RULES[inference])
     if model.data.shards is not None:
         problem = model.data.shards.problem(problem, basis, model.data.X)
-    elif inference in {"vb", "laplace"} and not choices and problem.n_observations > _MANY_PAIRS:
-        problem = ShardedProblem.divided(problem, _PART)
+    elif inference in {"vb", "laplace"} and not choices and problem.n_observations > POLICY.many_pairs:
+        problem = ShardedProblem.divided(problem, POLICY.part)
     schedule = config.schedule if inference == "svi" else replace(config.schedule, batch_size=None)
     if schedule.checkpoint is not None:
         FULL_PASSES.check({"inference": inference})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skpref._checks import check_types, require
+from skpref._math.limits import LARGEST
 from skpref._text import nearest
 from skpref._warn import warn
 from skpref.data.ids import shorten, single_id
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons
     from skpref.data.tasks import Tasks
     from skpref.gp.pairwise.columns import PairColumns, PairRows
-
-_FAR = 1e100  # size of a number of context, in standard deviations, whose square is finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +66,9 @@ class GroupLevels:
         mean, deviation = np.array([*self.numbers.values()]).reshape(-1, 2).T
         with np.errstate(over="ignore"):
             found: Array = (numbers - mean) / deviation
-        if (far := ~(np.abs(found) <= _FAR)).any():
+        if (far := ~(np.abs(found) <= LARGEST)).any():
             column = shorten([*self.numbers][int(np.argmax(far.any(axis=0)))])
-            what = f"a number of column {column} is {_FAR:g} standard deviations or more from the mean"
+            what = f"a number of column {column} is {LARGEST:g} standard deviations or more from the mean"
             raise DataError(f"context: {what} of the fit; use the unit of the fit")
         return found
 

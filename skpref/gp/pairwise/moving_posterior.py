@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
+from skpref._math.limits import BLOCK
 from skpref.gp.entities import Items
+from skpref.gp.pairwise.policy import POLICY
 from skpref.gp.pairwise.posterior import PairPosterior, item_slots, join_equal, residual_of_new, weighted_rows
 from skpref.gp.pairwise.thresholds import TieThresholds, cells_of
 from skpref.inference.basis import InducingBasis, chunks
@@ -22,10 +24,6 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
-
-AGES = 200  # ages that are told apart in a span
-_MOST_AGES = 2_000  # ages of which covariances are taken at most
-_AT_ONCE = 2**24  # numbers that are held at once: 128 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +148,7 @@ class MovingPosterior:
     ) -> tuple[Array, Array]:
         """Return posterior means and variances of the projections z of pairs at their times, shape (P,)."""
         n, rows, f = len(left), None, self.features
-        if f is not None and n > (most := max(_AT_ONCE // (f.mean.size * left[:1].size), 1)):
+        if f is not None and n > (most := max(BLOCK // (f.mean.size * left[:1].size), 1)):
             found = []
             for part in chunks(n, most):
                 few: list[Any] = [None if values is None else values[part] for values in (covariates, levels)]
@@ -211,8 +209,8 @@ class MovingPosterior:
     def _career_at(self, age: Array) -> tuple[Array, IntArray]:
         """Return the covariance of the career curve at the distinct ages, to the ages of the grid, and their places."""
         assert self.career is not None  # noqa: S101 - type narrowing
-        step = max(float(self.career.time.max(initial=0.0)), np.finfo(float).tiny) / AGES
-        ages, place = np.unique(np.minimum(np.rint(age / step), _MOST_AGES), return_inverse=True)
+        step = max(float(self.career.time.max(initial=0.0)), np.finfo(float).tiny) / POLICY.ages
+        ages, place = np.unique(np.minimum(np.rint(age / step), POLICY.most_ages), return_inverse=True)
         return self.career.covariance(ages * step), place.reshape(age.shape)
 
     def filtered(self, c: Comparisons, likelihood: Likelihood, X: Features) -> MovingPosterior:
@@ -305,7 +303,7 @@ class MovingPosterior:
             variance = variance + np.where(position < 0, own, 0.0)[:, None]
             rows = self._rows(np.repeat(position, n), times, np.repeat(phi - f.average, n, axis=0), of_groups)
             rows = rows.reshape(position.size, n, f.mean.size) @ f.half.T
-        step = max(1, _AT_ONCE // n_all)
+        step = max(1, BLOCK // n_all)
         for part in chunks(n, step if f is None else max(1, step // f.mean.size)):
             few = grid[part]
             each = np.tile(everyone, few.size), np.repeat(few, n_all)

@@ -11,6 +11,7 @@ import numpy as np
 from skpref import inducing
 from skpref._checks import check_positive, check_types, require
 from skpref._estimator import half_of_memory
+from skpref._math.limits import LARGEST
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
@@ -28,7 +29,8 @@ from skpref.gp.pairwise.fit import (
     start_kernel,
     typical_size,
 )
-from skpref.gp.pairwise.moving_posterior import AGES, FeaturePosterior, MovingPosterior
+from skpref.gp.pairwise.moving_posterior import FeaturePosterior, MovingPosterior
+from skpref.gp.pairwise.policy import POLICY
 from skpref.gp.pairwise.posterior import item_slots, join_equal, weighted_rows
 from skpref.gp.pairwise.thresholds import TiesOfGroups
 from skpref.inference.basis import InducingBasis
@@ -71,24 +73,8 @@ KINDS = {
 # in spans of the comparisons, and of drifts over a span. So the unit of time changes nothing.
 _ITEMS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (-1.6, 1.5), "drift": (-0.35, 1.5)}
 _EFFECTS = {"start": (0.0, 1.0), "drift": (-1.6, 1.0)}
-_GROUPS = -1.6, 1.5  # standard deviation of differences between groups, which do not move
-# Standard deviation of differences by one of the numbers of context. Where there were none, in simulations of 12 and 60
-# items with 20 comparisons each, log-loss rose by .0003 and .0005; with the prior of groups, by .0006.
-_CONTEXT = -2.3, 1.5
-# Operations, about, of a step for which a fit takes a minute: 200 groups of 12 items are 1e8 and take 6 s.
-_SLOW_GROUPS = 1e9
 _CAREER = {"drift": (-0.7, 1.0)}  # its effect at age 0 is 0: the start of the items says that
-_LEAST_SPAN = 1e-100  # time between the first and the last comparison
-_MAX_WEIGHT = 1e6  # weight of an answer beyond which rounding loses other answers
-# Comparisons, and comparisons for each item, beyond which a random part finds the hyperparameters: it follows the same
-# model.
-_MANY, _MANY_EACH = 50_000, 10
-# Inducing points of a search, the least number of a fit, and the largest one times the comparisons, which takes 2 GB.
-_FEW, _LEAST, _MOST_RESPONSES = 64, 8, 2**23
-_SEARCH_ITER = 40  # passes of a fit within the search for hyperparameters
-_SEARCH_TOL = 1e-4
 DYNAMICS = {"auto", *KINDS, *(f"{kind}+career" for kind in KINDS if kind != "constant")}
-_MAX_FILTERED = 100.0  # weight of an answer beyond which the filter's quadrature is inaccurate
 _MOVES = Capabilities(
     "models with time, groups, context or teams",
     {
@@ -244,13 +230,13 @@ def fit_over_time(
     """Choose how utilities move, and infer them; the dynamics of an earlier fit stay."""
     c, dynamics, earlier = data.comparisons, movement.dynamics, movement.earlier
     heaviest = float(c.weight.max(initial=0.0))
-    if heaviest > _MAX_WEIGHT:
+    if heaviest > POLICY.most_weight:
         raise DataError(
             f"sample_weight: the answers about a pair at one time weigh up to {heaviest:.3g} together, and with time "
-            f"at most {_MAX_WEIGHT:.0e}. Divide the weights"
+            f"at most {POLICY.most_weight:.0e}. Divide the weights"
         )
     span = float(c.time.max() - c.time.min())
-    if 0.0 < span < _LEAST_SPAN:
+    if 0.0 < span < 1.0 / LARGEST:
         raise DataError(f"the times differ by at most {span:g}: use a smaller unit")
     if span <= 0.0 and dynamics != "constant":
         warn("all comparisons have the same time, so that nothing can move: dynamics='constant' is fitted", DataWarning)
@@ -298,8 +284,9 @@ def refuse_earlier(moving: MovingPosterior, c: Comparisons, column: Any) -> None
             f"row {int(np.argmax(early))} of X is earlier than the last comparison of one of its items, which "
             "update cannot take back; use partial_fit, which refits with all comparisons"
         )
-    if c.weight.max(initial=0.0) > _MAX_FILTERED:
-        raise DataError(f"sample_weight is at most {_MAX_FILTERED:g} in update; use partial_fit for heavier answers")
+    if c.weight.max(initial=0.0) > POLICY.most_filtered:
+        most = f"{POLICY.most_filtered:g}"
+        raise DataError(f"sample_weight is at most {most} in update; use partial_fit for heavier answers")
 
 
 def end_posterior(moving: MovingPosterior) -> tuple[PairPosterior, State]:
@@ -319,7 +306,8 @@ def _basis(data: PairData, config: PairConfig, movement: Movement, rng: np.rando
         assert features is not None  # noqa: S101 - the same items
         return features.basis
     c = data.comparisons
-    config = replace(config, n_inducing=min(config.n_inducing, max(_MOST_RESPONSES // c.n_pairs, _LEAST)))
+    most = max(POLICY.most_responses // c.n_pairs, POLICY.least_points)
+    config = replace(config, n_inducing=min(config.n_inducing, most))
     start = start_kernel(data.X, movement.kernel, rng)
     model = pair_model(data, start, config, rng, None)
     # Pairs that choose a kernel are of single items; of teams, its length-scales are at their medians.
@@ -330,9 +318,9 @@ def _basis(data: PairData, config: PairConfig, movement: Movement, rng: np.rando
 
 def _search_rows(basis: InducingBasis | None, X: Features, phi: Array | None, rng: np.random.Generator) -> Array | None:
     """Return the rows of a basis of few inducing points, for the search of hyperparameters."""
-    if basis is None or basis.chol.shape[0] <= _FEW:
+    if basis is None or basis.chol.shape[0] <= POLICY.moving_points:
         return phi
-    points = inducing.choose(basis.points, _FEW, "kmeans++", rng, length_scale(basis.kernel))
+    points = inducing.choose(basis.points, POLICY.moving_points, "kmeans++", rng, length_scale(basis.kernel))
     return InducingBasis.from_points(basis.kernel, points).rows(X)
 
 
@@ -402,7 +390,7 @@ class _Model:
             nodes, place = Nodes.from_times(np.tile(np.arange(p), c.n_pairs), np.repeat(time, p), p)
             self.rows["effects"] = nodes, place.reshape(-1, p), np.column_stack(columns)
         self.has_effects = bool(columns)
-        age = np.rint((times - self.first[ends.ravel()]) * (AGES / span)) * (span / AGES)
+        age = np.rint((times - self.first[ends.ravel()]) * (POLICY.ages / span)) * (span / POLICY.ages)
         nodes, place = Nodes.from_times(np.zeros(age.size, dtype=np.int64), age, 1)
         place = place.reshape(ends.shape)
         self.rows["career"] = nodes, place, join_equal(place, coefficient)  # of equal ages, the curve cancels
@@ -444,9 +432,10 @@ class _Model:
         shift = {"start": unit, "form": unit, "length": span, "drift": unit - 0.5 * span}
         found = {key: (mean + shift[key], deviation) for key, (mean, deviation) in used.items()}
         if name == "items" and self.levels is not None:
-            kinds = [_GROUPS] * self.levels.sizes.size
+            kinds = [POLICY.groups_prior] * self.levels.sizes.size
             # A vector of context makes as much difference as a number.
-            kinds += [(_CONTEXT[0] - 0.5 * float(np.log(width)), _CONTEXT[1]) for width in self.widths]
+            mean, sd = POLICY.context_prior
+            kinds += [(mean - 0.5 * float(np.log(width)), sd) for width in self.widths]
             found |= {f"group {kind}": (mean + unit, deviation) for kind, (mean, deviation) in enumerate(kinds)}
         return found
 
@@ -464,7 +453,8 @@ class _Model:
 
     def choose(self, dynamics: str, rng: np.random.Generator) -> tuple[_Learnt, dict[str, float]]:
         """Return what moves with its hyperparameters, and the log posterior of each choice that was tried."""
-        enough = max(_MANY if self.phi is None else _MANY // 5, _MANY_EACH * self.c.n_items)
+        enough = POLICY.moving_pairs if self.phi is None else POLICY.moving_pairs // 5
+        enough = max(enough, POLICY.moving_pairs_each * self.c.n_items)
         if self.c.n_pairs > enough:
             part, items = self.c.sample(enough, rng).compact()
             phi = None if self.phi is None else self.phi[items]
@@ -491,8 +481,8 @@ class _Model:
         if start is not None:
             theta[: start.size] = start
         if self.config.learn_length_scales:
-            theta, fit = learn_chains(problem, theta, max_iter=_SEARCH_ITER, tol=_SEARCH_TOL)
-        fit = fit_chains(problem, theta, max_iter=_SEARCH_ITER, tol=_SEARCH_TOL, start=fit)
+            theta, fit = learn_chains(problem, theta, max_iter=POLICY.search_iterations, tol=POLICY.search_tol)
+        fit = fit_chains(problem, theta, max_iter=POLICY.search_iterations, tol=POLICY.search_tol, start=fit)
         return _Learnt(choice, theta, fit, log_posterior(problem, fit))
 
     def posterior(
@@ -518,7 +508,7 @@ def _check_size_of_groups(n_groups: int, n_nodes: int, n_items: int) -> None:
             f"groups, context: {n_groups} groups of {n_items} items need {need / 1e9:.1f} GB, more than the "
             f"{limit / 1e9:.1f} GB allowed; name fewer columns, or columns with fewer groups"
         )
-    if n_groups**3 * n_items > _SLOW_GROUPS:
+    if n_groups**3 * n_items > POLICY.slow_groups:
         warn(
             f"groups, context: differences between {n_groups} groups of {n_items} items take more than a minute. A "
             "column of many groups, such as prompts, can be `user` of CrowdGPPL."

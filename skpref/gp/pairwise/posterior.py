@@ -17,9 +17,11 @@ from skpref._checks import (
     check_types,
     require,
 )
+from skpref._math.limits import MOST_JOINT
 from skpref._math.linalg import product
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
+from skpref.gp.pairwise.policy import POLICY
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.scale import check_scales
 from skpref.inference.terms.pairs import difference_variance
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.entities import Items
     from skpref.inference.scale import Scale
-
-_MAX_DENSE_ITEMS = 10_000  # items of a joint covariance, which then takes 0.8 GB
-_AVERAGED_ITEMS = 1000  # items over which residuals are averaged; each of them has a covariance with every item
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +47,7 @@ class AverageResidual:
     @classmethod
     def from_basis(cls, basis: InducingBasis, X: Features) -> AverageResidual:
         """Return the average residual of items."""
-        position = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], _AVERAGED_ITEMS)).astype(np.int64))
+        position = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], POLICY.averaged_items)).astype(np.int64))
         features = X[position]
         average = cls(features, position, basis.rows(features).mean(axis=0), 0.0)
         with_average = average.covariance(basis, features, basis.rows(features), position)
@@ -231,10 +230,10 @@ class PairPosterior:
 
     def covariance(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
         """Return posterior mean and covariance of utilities, shapes (n,) and (n, n)."""
-        if items.size > _MAX_DENSE_ITEMS:
+        if items.size > MOST_JOINT:
             msg = (
                 f"A joint covariance of {items.size} items needs {8e-9 * items.size**2:.1f} GB; at most "
-                f"{_MAX_DENSE_ITEMS} items are allowed. Pass fewer items, or use return_std."
+                f"{MOST_JOINT} items are allowed. Pass fewer items, or use return_std."
             )
             raise DataError(msg)
         with limit_blas_threads(max(self.half.shape[0], items.size)):
@@ -290,13 +289,7 @@ class PairPosterior:
         return mean, variance
 
     def pair_covariance(
-        self,
-        items: Items,
-        left: IntArray,
-        right: IntArray,
-        covariates: Array | None = None,
-        *,
-        team_mean: bool = False,
+        self, items: Items, left: IntArray, right: IntArray, covariates: Array | None = None, *, team_mean: bool = False
     ) -> Array:
         """Return the posterior covariance between the projections z of pairs, all effects included, shape (P, P)."""
         ends, coefficient = item_slots(left, right, mean=team_mean)
@@ -310,13 +303,7 @@ class PairPosterior:
         return covariance
 
     def _pair_chunk(
-        self,
-        items: Items,
-        a: IntArray,
-        b: IntArray,
-        extra: tuple[Array, Array, Array] | None,
-        *,
-        item_effects: bool,
+        self, items: Items, a: IntArray, b: IntArray, extra: tuple[Array, Array, Array] | None, *, item_effects: bool
     ) -> tuple[Array, Array]:
         u, half, phi = self._rows(items)
         own = self._own_variance(items, item_effects=item_effects)

@@ -16,6 +16,7 @@ from skpref._text import printable
 from skpref.data.ids import MAX_ID_CHARACTERS, shorten
 from skpref.data.records import ColumnRecord, make_frame
 from skpref.exceptions import DataError, MissingExtraError
+from skpref.gp.pairwise.policy import POLICY
 from skpref.inference.basis import chunks
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Ranking", "WinMatrix"]
 
-_MAX_SHOWN = 10  # items in the text of a ranking
-_MAX_JOINT = 4000  # items whose covariance is factored at once; it takes two seconds
-_SORTED = 256  # items whose ranks are sorted at once
 _ELO: Final = 400.0 / np.log(10.0)  # points in which odds grow by a factor of e
 _ELO_MEAN: Final = 1500.0
 _LARGEST_ANCHOR = 1e9  # points of an anchor: seven decimals are left
@@ -190,14 +188,14 @@ class Ranking(ColumnRecord):
 
     def __repr__(self) -> str:
         """Return the top as a table."""
-        columns = self._shown(_MAX_SHOWN)
+        columns = self._shown(POLICY.shown_items)
         rows = aligned([list(row) for row in zip(*columns, strict=True)])
-        more = [f"... {len(self) - _MAX_SHOWN} more"] if len(self) > _MAX_SHOWN else []
+        more = [f"... {len(self) - POLICY.shown_items} more"] if len(self) > POLICY.shown_items else []
         return "\n".join([self._title, *rows, *more])
 
     def _repr_html_(self) -> str:
         """Return the table as notebooks show it."""
-        columns = [[html.escape(cell) for cell in column] for column in self._shown(5 * _MAX_SHOWN)]
+        columns = [[html.escape(cell) for cell in column] for column in self._shown(5 * POLICY.shown_items)]
         head, *rows = zip(*columns, strict=True)
         body = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows)
         more = len(self) - len(rows)
@@ -281,7 +279,7 @@ def rank_draws(
     tail = 50.0 * (1.0 - credibility)
     places = np.percentile(np.arange(n_samples), [tail, 100.0 - tail], method="closest_observation")
     low, high = np.empty((2, mean.size), dtype=np.int64)
-    for part in chunks(mean.size, _SORTED):
+    for part in chunks(mean.size, POLICY.sorted_at_once):
         of_items = np.ascontiguousarray(ranks[:, part].T)
         of_items.sort(axis=1)
         low[part], high[part] = of_items[:, places].T
@@ -314,15 +312,13 @@ def _descending(utility: Array) -> IntArray:
 
 def _draws(posterior: PairPosterior, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
     """Return draws of utilities up to a shift of each, shape (n_samples, n); joint for up to 4,000 with features."""
-    if posterior.basis is None or items.size > _MAX_JOINT:
+    if posterior.basis is None or items.size > POLICY.most_ranked_jointly:
         return posterior.sample_residuals_independently(items, n_samples, rng, centred=False)
     mean, covariance = posterior.covariance(items)
     return mean + times_lower_t(rng.standard_normal((n_samples, items.size)), cholesky(covariance))
 
 
 # --------------------------- matrices of wins: how often one item is preferred to another, as predicted and as observed
-_MAX_CELLS = 8  # items in the text of a matrix
-_WIDTH = 12  # characters of an id in it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -375,8 +371,8 @@ class WinMatrix:
 
     def __repr__(self) -> str:
         """Return the first predictions as a table."""
-        n = min(len(self.id), _MAX_CELLS)
-        names = [cell(item, 2)[:_WIDTH] for item in self.id[:n].tolist()]
+        n = min(len(self.id), POLICY.shown_cells)
+        names = [cell(item, 2)[: POLICY.id_width] for item in self.id[:n].tolist()]
         shares = self.predicted[:n, :n].tolist()
         rows = [[name, *(cell(p, 2) for p in row)] for name, row in zip(names, shares, strict=True)]
         more = f", of the first {n}" if n < len(self.id) else ""

@@ -21,7 +21,6 @@ from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.fit import (
-    HYPER_PAIRS,
     RULES,
     PairData,
     PairFit,
@@ -33,6 +32,7 @@ from skpref.gp.pairwise.fit import (
     resumed_state,
     start_kernel,
 )
+from skpref.gp.pairwise.policy import POLICY
 from skpref.inference import svi
 from skpref.inference.basis import chunks
 from skpref.inference.shards import split_by_shard, summed
@@ -53,9 +53,6 @@ if TYPE_CHECKING:
     from skpref.inference.shards import Shards
     from skpref.inference.summed import Sums
     from skpref.likelihoods import Likelihood
-
-_ALL_ROWS = 10_000  # rows up to which all are brought into memory
-_AVERAGED = 1000  # items over which residuals are averaged
 
 
 Model = tuple["Likelihood", "PairPosterior"] | None  # of a fit; None before the first one
@@ -109,8 +106,8 @@ class ShardedScores:
     def sample(self, rng: np.random.Generator) -> PairData:
         """Bring at most 50,000 comparisons here, with their items."""
         index = np.arange(self.n_pairs.sum())
-        if index.size > HYPER_PAIRS:
-            index = np.sort(rng.choice(index.size, HYPER_PAIRS, replace=False))
+        if index.size > POLICY.hyper_pairs:
+            index = np.sort(rng.choice(index.size, POLICY.hyper_pairs, replace=False))
         parts = list(self.shards.collect(_taken, self.rows, split_by_shard(index, self.n_pairs)))
         first = np.cumsum([0, *(X.shape[0] for X, *_ in parts)])
         X, left, right, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -120,7 +117,7 @@ class ShardedScores:
     def spaced_items(self) -> Features:
         """Bring some items here, evenly spaced."""
         n = int(self.n_items.sum())
-        index = np.unique(np.linspace(0, n - 1, min(n, _AVERAGED)).astype(np.int64))
+        index = np.unique(np.linspace(0, n - 1, min(n, POLICY.averaged_items)).astype(np.int64))
         parts = self.shards.collect(_items, self.rows, split_by_shard(index, self.n_items))
         return np.concatenate(list(parts))
 
@@ -191,7 +188,7 @@ def _read_groups(
 
 def are_few(rows: SourceRows) -> bool:
     """Tell whether all rows are brought into memory."""
-    return rows.n_rows <= _ALL_ROWS
+    return rows.n_rows <= POLICY.all_rows
 
 
 def fit_groups(found: list[Any], shell: Any, qid: str, config: PairConfig) -> PairFit:
@@ -273,25 +270,15 @@ def _check_groups(groups: list[NDArray[Any]], qid: str) -> None:
 # outcome is certain are worth nothing either way and do not count. How many are certain depends on the posterior, so a
 # fit is repeated until the weights stay.
 
-# Comparisons that a score is worth together with the scores it is compared with. If two rows have equal noise, k pairs
-# of a row are worth 2 k / (k + 1) independent ones to first order; with 3 intervals cover what they say in simulations
-# (benchmarks/coverage.py), since all pairs together show the scores themselves.
-_WORTH = 3.0
-_MAX_ROUNDS = 6
-_STAYS = 0.05  # change of weights that ends the rounds
-
 
 def stationary_weights(
-    data: Any,
-    fit: Callable[[Any, PairConfig, WarmStart | None], PairFit],
-    config: PairConfig,
-    start: WarmStart | None,
+    data: Any, fit: Callable[[Any, PairConfig, WarmStart | None], PairFit], config: PairConfig, start: WarmStart | None
 ) -> Any:
     """Return `ScoredPairs`, in shards or not, whose weights no longer change from one fit to the next."""
     settings, last = replace(config, schedule=replace(config.schedule, on_iteration=None)), None
-    for _ in range(_MAX_ROUNDS):
+    for _ in range(POLICY.most_rounds):
         change, data = data.weighed(None if last is None else (last.likelihood, last.posterior))
-        if change < _STAYS:
+        if change < POLICY.weights_stay:
             break
         last = fit(data, settings, start)
         # Later rounds keep the kernel of the first.
@@ -323,7 +310,7 @@ def worth_of(pairs: Comparisons, n_scores: Array, uncertain: Array) -> Array:
     counted = pairs.weight * uncertain
     total = np.bincount(pairs.left, counted, pairs.n_items) + np.bincount(pairs.right, counted, pairs.n_items)
     k = total / n_scores
-    return np.minimum(1.0, _WORTH / (1.0 + 0.5 * (k[pairs.left] + k[pairs.right])))
+    return np.minimum(1.0, POLICY.worth_of_score / (1.0 + 0.5 * (k[pairs.left] + k[pairs.right])))
 
 
 def uncertainty(likelihood: Likelihood, posterior: PairPosterior, X: Features, pairs: Comparisons) -> Array:

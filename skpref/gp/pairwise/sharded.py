@@ -20,7 +20,7 @@ from skpref.data.stored import check_names
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.columns import refuse_two_weights
-from skpref.gp.pairwise.fit import HYPER_PAIRS
+from skpref.gp.pairwise.policy import POLICY
 from skpref.inference.shards import ShardedProblem, ShardRows, split_by_shard, summed
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def merge_if_few(comparisons: ShardedComparisons, *, keep_order: bool) -> Compar
     """Return all comparisons, merged, if there are few; otherwise none."""
     empty = np.zeros(0, dtype=np.int64)
     none = Comparisons(empty, empty, np.zeros(0), np.zeros(0), comparisons.n_items)
-    if comparisons.n_pairs > HYPER_PAIRS:
+    if comparisons.n_pairs > POLICY.hyper_pairs:
         return none
     return comparisons.take(np.arange(comparisons.n_pairs)).merged(keep_order=keep_order)
 

@@ -35,7 +35,6 @@ TASKS = Capabilities(
     },
     "pass comparisons of two items",
 )
-_FEW_TASKS = 10  # tasks of which columns of items may share no id by chance
 
 
 def add_positions(tasks: Tasks, n_positions: int) -> Array:
@@ -67,7 +66,8 @@ def encode_tasks(
         )
     shown = [set(ids.tolist()) for ids in tasks.shown]
     alike = [any(own & other for other in shown if other is not own) for own in shown]
-    if not has_profiles and len(numbers) >= _FEW_TASKS and any(alike) and not all(alike):
+    # Fewer may share no id by chance.
+    if not has_profiles and len(numbers) >= 10 and any(alike) and not all(alike):
         place = alike.index(False) + ("user" in columns.sides)
         warn(
             f"Column {place} of X has ids that no other column has: if it holds no items, leave it out of X.",

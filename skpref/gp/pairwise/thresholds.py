@@ -16,6 +16,7 @@ import numpy as np
 
 from skpref._checks import check_arrays, check_positive, check_types
 from skpref._math.quadrature import gauss_hermite
+from skpref.gp.pairwise.policy import POLICY
 from skpref.inference.chain_groups import columns_of
 from skpref.likelihoods import Likelihood
 
@@ -31,20 +32,13 @@ if TYPE_CHECKING:
 # answers: with .05, 90 % intervals held 0 to 21 points less where the standard deviation was .3 or .6, and log-losses
 # were .0004 to .004 larger there; equal users are predicted worse by at most .001.
 _SPREADS = 2.0 * np.linspace(0.0, 1.0, 21) ** 2
-_TYPICAL_SPREAD = 0.3
-_PRIOR = np.gradient(_SPREADS) / (1.0 + (_SPREADS / _TYPICAL_SPREAD) ** 2)
+_PRIOR = np.gradient(_SPREADS) / (1.0 + (_SPREADS / 0.3) ** 2)
 # Kinds of users: their widths, in these standard deviations, and their shares. With one kind, a few language models
 # among many people are shrunk towards the people. On simulated crowds of 30, 90 % intervals of 3 or 5 users of a second
 # kind hold .70 to .92 (.00 to .84 with one kind), those of the others .86 to .96 (.85 to .94); where all are of one
 # normal distribution, .78 to .89 (.79 to .92). Widths of 5, and shares of .08 and .15, are level.
 _WIDTHS, _SHARES = np.array([1.0, 4.0]), np.array([0.8, 0.2])
-_CENTRINGS = 3  # steps of the centre, as the kinds of users depend on it
-_HOPELESS = 50.0  # nats behind the best after which a standard deviation is not looked at any more
-_CENTRE, _CENTRE_PRECISION = -1.0, 0.25  # prior of the centre, for answers without ties or of nothing else
 _LEAST = 1e-6  # least information about a log threshold
-_STEP = 1.0  # largest change of a log threshold at a time
-_DAMPING = 0.5  # part of a step of ratios, as all thresholds of a user move at the same time
-_NODES = 7  # nodes of the average over the posterior of a log threshold
 
 
 class ByThreshold(NamedTuple):
@@ -140,14 +134,15 @@ class TieThresholds:
         spreads, prior = (_SPREADS, _PRIOR) if learn_prior else (np.array([self.first_spread]), np.ones(1))
         centres, doubt, log_p = np.full(spreads.size, self.centre), np.zeros(spreads.size), np.zeros(spreads.size)
         kinds = _weigh_kinds(pull, known, centres, spreads)
-        for _ in range(_CENTRINGS if learn_prior else 0):
+        for _ in range(POLICY.centrings if learn_prior else 0):
             total = log_p + kinds.evidence.sum(axis=1)
-            near = total >= (total.max() - _HOPELESS if doubt.all() else -np.inf)  # once there are centres of their own
+            # Once there are centres of their own.
+            near = total >= (total.max() - POLICY.hopeless if doubt.all() else -np.inf)
             spreads, prior, kinds = spreads[near], prior[near], _Kinds(*(part[near] for part in kinds))
             share = kinds.probability / kinds.wider
-            doubt = 1.0 / (_CENTRE_PRECISION + (share * known).sum(axis=(1, 2)))
-            centres = doubt * (_CENTRE_PRECISION * _CENTRE + (share * pull).sum(axis=(1, 2)))
-            log_p = 0.5 * np.log(doubt) - 0.5 * _CENTRE_PRECISION * (centres - _CENTRE) ** 2
+            doubt = 1.0 / (POLICY.centre_precision + (share * known).sum(axis=(1, 2)))
+            centres = doubt * (POLICY.centre_precision * POLICY.centre + (share * pull).sum(axis=(1, 2)))
+            log_p = 0.5 * np.log(doubt) - 0.5 * POLICY.centre_precision * (centres - POLICY.centre) ** 2
             kinds = _weigh_kinds(pull, known, centres, spreads)
         log_p = log_p + kinds.evidence.sum(axis=1)
         p = prior * np.exp(log_p - log_p.max())
@@ -161,7 +156,7 @@ class TieThresholds:
         # Of an unseen user: as far from the centre as those who are seen.
         doubt_of_centre = float(p @ (doubt + (centres - centre) ** 2))
         spread = float(np.sqrt(np.mean(variance + (mean - centre) ** 2) + doubt_of_centre))
-        mean = self.mean + np.clip(mean - self.mean, -_STEP, _STEP)
+        mean = self.mean + np.clip(mean - self.mean, -POLICY.threshold_step, POLICY.threshold_step)
         log_evidence += 0.5 * float(np.sum(slope**2 / known))
         return TieThresholds(mean, variance, centre, spread, log_evidence, float(p @ spreads))
 
@@ -278,7 +273,8 @@ def learn_ratios(likelihood: PairwiseTies, rows: tuple[Array, Array, Array, Arra
     for gap in range(1, 1 + len(likelihood.ratios)):
         slope = b * threshold_derivatives(likelihood, y, mu, v, b, gap).slope
         step = float(weight @ slope / (weight @ slope**2 + 1.0))  # the 1 is a prior about the start
-        likelihood = likelihood.stretched(gap, float(np.clip(_DAMPING * step, -_STEP, _STEP)))
+        most = POLICY.threshold_step
+        likelihood = likelihood.stretched(gap, float(np.clip(POLICY.threshold_damping * step, -most, most)))
     return likelihood
 
 
@@ -303,7 +299,7 @@ def information(likelihood: PairwiseTies, mu: Array, v: Array, b: Array) -> Arra
 
 def predict_answers(likelihood: PairwiseTies, mu: Array, v: Array, log_b: tuple[Array, Array]) -> Array:
     """Return the probabilities of the answers, left first, where log b has a mean and a variance, shape (n, L)."""
-    total, (x, w) = np.zeros((mu.size, likelihood.n_levels)), gauss_hermite(_NODES)
+    total, (x, w) = np.zeros((mu.size, likelihood.n_levels)), gauss_hermite(POLICY.threshold_nodes)
     for node, share in zip(x, w, strict=True):
         b = np.exp(log_b[0] + node * np.sqrt(log_b[1]))
         above = [likelihood.side.predict(mu - b * end, v) for end in likelihood.multiples[-2:0:-1]]

@@ -17,6 +17,7 @@ from skpref._validation import validate_data
 from skpref.data.tables import canonical, stack, unique_rows
 from skpref.gp.relevance import posterior_relevance
 from skpref.gp.sparse.fit_general import GeneralConfig
+from skpref.gp.sparse.policy import POLICY
 from skpref.gp.sparse.search import SparseConfig
 from skpref.settings import INDUCING_CONSTRAINTS, SVI, Adam, HasSettings, Inducing, inducing_of, schedule_of
 
@@ -46,9 +47,6 @@ SHARED_CONSTRAINTS: Final[dict[str, list[Any]]] = {
     "verbose": ["verbose"],
     "random_state": ["random_state", np.random.Generator],
 }
-
-
-_BATCH_SIZE = 1000  # rows of a batch in SVI
 
 
 class SparseGP(CallbackMixin, HasSettings, ABC):
@@ -144,7 +142,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
     ) -> GeneralConfig:
         """Return the settings of a fit that is not Gaussian."""
         adam = self.optimizer if isinstance(self.optimizer, Adam) else Adam()
-        schedule = schedule_of(self, _BATCH_SIZE, on_iteration)
+        schedule = schedule_of(self, POLICY.batch_size, on_iteration)
         return GeneralConfig(sparse, inference, schedule, adam.learning_rate, priors, *search_rows)
 
     # ------------------------------------------------------------- relevance

@@ -17,8 +17,8 @@ from skpref.data.stored import column_values
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.sparse.base import SparseGP
-from skpref.gp.sparse.fit import SAMPLE_ROWS
 from skpref.gp.sparse.fit_general import Observations, balanced_sizes, fit_by_sums
+from skpref.gp.sparse.policy import POLICY
 from skpref.gp.sparse.targets import distinct_targets
 from skpref.inference.shards import split_by_shard
 from skpref.inference.summed import sums_over
@@ -82,7 +82,7 @@ class SummedClassifier(SparseGP):
         """Fit to rows that are elsewhere: kernels and points to samples, posteriors to sums over all rows."""
         self._check_sums_suffice()
         rows, names = feature_columns(source)
-        if rows.n_rows <= SAMPLE_ROWS:
+        if rows.n_rows <= POLICY.sample_rows:
             self._rows = self._read(*rows.everything(), None)
             self._learn(None)
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -34,8 +34,9 @@ from skpref.gp.hyperpriors import classifier_priors
 from skpref.gp.posterior import WarmStart, check_inducing_state, check_kept_rows, check_latent
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS
 from skpref.gp.sparse.class_sums import SummedClassifier, too_few_classes
-from skpref.gp.sparse.fit_general import EXACT_ROWS, GeneralConfig, Observations, fit_general
+from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_general
 from skpref.gp.sparse.fit_softmax import ClassCounts, fit_softmax
+from skpref.gp.sparse.policy import POLICY
 from skpref.gp.sparse.targets import distinct_targets
 from skpref.inference.basis import full_passes_fit
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit, Softmax
@@ -53,19 +54,6 @@ if TYPE_CHECKING:
 
 # A class of two is the answer to a comparison whose latent difference is f(x).
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
-
-_SMOOTHNESS: Final = 2.5  # smoothness of the default kernel, a Matern kernel
-# Rows up to which the default kernel has a linear part, too: few rows hardly tell it from a smooth function, and more
-# learn the smooth one as well.
-_LINEAR_ROWS: Final = 500
-_INDUCING: Final = 300  # inducing points of one class's function
-_SHARED_INDUCING: Final = 2000  # inducing points that the functions of all classes share
-_SEARCH_ROWS: Final = 10_000  # rows of the search with two classes
-_SHARED_SEARCH_ROWS: Final = 20_000  # rows of the searches of more classes together, which limits their time
-_MIN_SEARCH_ROWS: Final = 3_000  # least rows of each of these searches
-_MANY_CLASSES_TOL: Final = (
-    10.0  # factor on their tolerance: an iteration gains 1e-4 nats per row and class, or they end
-)
 
 
 class SVGPClassifier(ClassifierMixin, SummedClassifier):
@@ -325,20 +313,14 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
                     msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r:.200}."
                     raise DataError(msg)
                 self._add_rows(self._read(X, y, sample_weight, self.classes_, reset=False))
-                few = self._has_few_points(_INDUCING)
+                few = self._has_few_points(POLICY.class_inducing)
                 self._learn(None if few else self._warm_starts("skip"), streams=few)
             if not self.converged_:
                 warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
         return self
 
     def _read(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        classes: ArrayLike | None,
-        *,
-        reset: bool = True,
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None, *, reset: bool = True
     ) -> tuple[Features, IntArray, Array]:
         """Return rows of positive weight, numbers of their classes and weights; set `classes_`."""
         rows, targets = validate_data(
@@ -483,15 +465,17 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         # Callbacks belong to this process.
         elsewhere = many and effective_n_jobs(self.n_jobs) > 1
         callback = None if elsewhere else iteration_callback(self)
-        search_rows = max(_MIN_SEARCH_ROWS, _SHARED_SEARCH_ROWS // self.classes_.size) if many else _SEARCH_ROWS
-        n_points = _SHARED_INDUCING if by_softmax else _INDUCING
+        shared_rows = max(POLICY.least_shared_rows, POLICY.shared_rows // self.classes_.size)
+        n_points = POLICY.shared_inducing if by_softmax else POLICY.class_inducing
         inference = inference_name(self.inference)
-        few = n_distinct is not None and full_passes_fit(n_distinct, EXACT_ROWS) and inference != "svi"
-        tol = _MANY_CLASSES_TOL * self.tol if many else self.tol
-        sparse = self._sparse_config(n_points, None, tol, EXACT_ROWS if few and not by_softmax else 0)
+        few = n_distinct is not None and full_passes_fit(n_distinct, POLICY.ep_rows) and inference != "svi"
+        tol = POLICY.shared_tol * self.tol if many else self.tol
+        sparse = self._sparse_config(n_points, None, tol, POLICY.ep_rows if few and not by_softmax else 0)
         on_value = None if elsewhere else sparse.on_value
-        sparse = replace(sparse, on_value=on_value, smoothness=_SMOOTHNESS, linear_rows=_LINEAR_ROWS)
-        return self._general_config(sparse, inference, callback, classifier_priors, search_rows)
+        smoothness, linear_rows = POLICY.class_smoothness, POLICY.linear_rows
+        sparse = replace(sparse, on_value=on_value, smoothness=smoothness, linear_rows=linear_rows)
+        rows = shared_rows if many else POLICY.sample_rows
+        return self._general_config(sparse, inference, callback, classifier_priors, rows)
 
     def _store(self, fits: list[GeneralFit]) -> None:
         """Set the attributes of a fit."""

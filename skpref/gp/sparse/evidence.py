@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dger
@@ -30,6 +30,8 @@ from skpref._math.linalg import (
     solve_lower_t,
     times_lower_t,
 )
+from skpref._math.special import LOG_TWO_PI
+from skpref.gp.sparse.policy import POLICY
 from skpref.inference.basis import chunks
 from skpref.inference.collapsed import Collapsed, Moments, collapse
 from skpref.inference.exact import inverse_spd
@@ -41,10 +43,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features
     from skpref.inference.basis import InducingBasis
-
-_CHUNK: Final = 1 << 19  # entries of the kernel matrix of a chunk (4 MiB)
-_LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
-_KEPT_BYTES: Final = 2**28  # bytes up to which kernel values of the first pass are kept for the second
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +136,7 @@ def _accumulate(total: Moments, part: Moments) -> Moments:
 
 def _row_chunks(n: int, width: int) -> list[slice]:
     """Cut n rows of `width` kernel values each into chunks."""
-    return chunks(n, max(64, _CHUNK // width))
+    return chunks(n, max(64, POLICY.chunk // width))
 
 
 class BoundResult(NamedTuple):
@@ -155,7 +153,7 @@ class BoundResult(NamedTuple):
 def bound(rows: GaussianRows, basis: InducingBasis, noise: float, *, gradient: bool = True) -> BoundResult:
     """Return the collapsed bound, with its gradients in theta and points if `gradient`."""
     size, beta = basis.chol.shape[0], 1.0 / noise
-    keep = gradient and 8 * rows.n * size <= _KEPT_BYTES
+    keep = gradient and 8 * rows.n * size <= POLICY.kept_bytes
     inverse = inverse_lower(basis.chol)
     sums, kept = _moments_and_chunks(rows, basis, inverse, keep=keep)
     optimum = collapse(sums, beta)
@@ -219,8 +217,8 @@ def evidence(rows: GaussianRows, kernel: Kernel, noise: float) -> tuple[float, A
     copies = n_functions * (float(rows.weight.sum()) - n)
     log_weights = float(np.sum(np.log(rows.weight)))
     fit = float(np.vdot(rows.y, alpha))
-    value = -0.5 * (fit + n_functions * log_det(chol) + n_functions * n * _LOG_TWO_PI + n_functions * log_weights)
-    value -= 0.5 * (copies * (_LOG_TWO_PI + np.log(noise)) + rows.scatter / noise)
+    value = -0.5 * (fit + n_functions * log_det(chol) + n_functions * n * LOG_TWO_PI + n_functions * log_weights)
+    value -= 0.5 * (copies * (LOG_TWO_PI + np.log(noise)) + rows.scatter / noise)
     log_noise = float(np.diagonal(adjoint) @ row_noise) - 0.5 * (copies - rows.scatter / noise)
     theta = kernels.gram_vjp(kernel, rows.X, adjoint) if pull is None else pull(np.ascontiguousarray(adjoint))[0]
     return float(value), theta, log_noise

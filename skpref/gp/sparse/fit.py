@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +24,7 @@ from skpref.gp.default_kernels import deviations, linear, stationary, warp
 from skpref.gp.hyperpriors import no_priors, regression_priors
 from skpref.gp.posterior import SparseLatent
 from skpref.gp.sparse.evidence import bound, moments
+from skpref.gp.sparse.policy import POLICY
 from skpref.gp.sparse.search import (
     SparseConfig,
     SparseParameters,
@@ -50,12 +51,6 @@ if TYPE_CHECKING:
     from skpref.inference.collapsed import Collapsed, Moments
 
 __all__ = [
-    "COLD_START_ROWS",
-    "EXACT_ROWS",
-    "EXACT_TOL",
-    "SAMPLE_ROWS",
-    "SUBSET_ROWS",
-    "WORTH_MOVING",
     "SparseFit",
     "choose_points",
     "fit_collapsed",
@@ -68,33 +63,6 @@ __all__ = [
     "with_strong_linear_part",
     "with_warped_features",
 ]
-
-# Sizes of the stages
-SUBSET_ROWS: Final = 400  # rows for the exact evidence from several starts; its time grows with their cube
-EXACT_ROWS: Final = 1_500  # rows for the exact evidence from the best of these, and inducing points, at most
-_EXACT_ROWS_A_POINT: Final = 4  # such rows per inducing point: few points are asked for to save time
-EXACT_TOL: Final = 10.0  # factor on the tolerance: other rows would give other values
-SAMPLE_ROWS: Final = 10_000  # rows for searches of the bound: hyper-parameters change little with more
-COLD_START_ROWS: Final = 2_000  # rows up to which the cold start is also tried on all rows
-FINAL_MAX_ROWS: Final = 1_000_000  # rows above which no search uses all: every evaluation is a pass over them
-_FREE_ITERATIONS: Final = 20  # iterations without priors: of 230 public sets three gained .3 nats a row, one lost .04
-_WORTH_PRIORS: Final = 20.0  # nats that it must gain for a search with priors after it: less is what priors cost
-_FINAL_ITERATIONS: Final = 10  # iterations of the search on all rows, which begins near its end
-# Families of the default kernel
-_SMOOTHNESS: Final = (1.5, np.inf)  # smoothness of its Matern kernel: the evidence chooses
-_LINEAR_ODDS: Final = 1.0  # nats against a linear part: where it is wrong it predicts badly far from the data
-_WARPED_ODDS: Final = 2.0  # nats against warped features: on 87 rows .4 nats for them were wrong
-_LINEAR_START: Final = 10.0  # its first variance: a search that begins at 1 missed a line in 21 features of 47 rows
-# Where searches start
-_STRONGER: Final = 1e3  # factor on the variance of a linear part, for differences of features that are nearly the same
-_KERNEL_VARIANCE: Final = (1e-4, 1e4)  # bounds of the default kernel's variance, in variances of the targets
-_INITIAL_NOISE: Final = 0.1  # variance of the noise, in variances of the targets, as all that follow
-_MIN_NOISE: Final = 0.01  # least noise at the start of the second stage: a subset may be explained without noise
-_SHORTER: Final = 0.4  # factor on the length-scales of the second start
-# When inducing points are more, or moved
-_WORTH_MORE: Final = 0.02  # nats per row lost to inducing points from which on the bound is no guide to the kernel
-WORTH_MOVING: Final = 0.001  # nats per row lost to inducing points: less cannot be seen in predictions
-_MOVABLE_SHARE: Final = (2, 3)  # points per row up to which they are moved: more points lose nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +90,7 @@ def fit_collapsed(
 ) -> SparseFit:
     """Fit kernel, noise, inducing points and posterior in up to five stages, each from the end of the one before."""
     with limit_blas_threads(min(config.n_inducing, rows.n)):
-        sample = rows.sample(SAMPLE_ROWS, rng)
+        sample = rows.sample(POLICY.sample_rows, rng)
         priors = partial(regression_priors, rows.X) if kernel is None else no_priors
         resumed = None if start is None else resumed_parameters(rows.X, start, config, rng)
         if config.optimizer is None:
@@ -133,7 +101,7 @@ def fit_collapsed(
         else:
             search, cold = _search_subset(sample, kernel, config, rng, priors)
             others = [] if resumed is None else [resumed]
-            if freely := SUBSET_ROWS < rows.n <= COLD_START_ROWS:
+            if freely := POLICY.subset_rows < rows.n <= POLICY.cold_start_rows:
                 others.append(replace(cold, points=choose_points(rows.X, cold.kernel, config, rng)))
             resumed = None
         exact = _search_exactly(search, sample, rng)
@@ -142,7 +110,7 @@ def fit_collapsed(
         keeps_points = resumed is not None and not config.most_inducing
         points = end.points if keeps_points else choose_points(rows.X, end.kernel, config, rng)
         search.parameters = replace(end, points=points)
-        if exact is not None and config.most_inducing and _lost(search.parameters, sample) > _WORTH_MORE:
+        if exact is not None and config.most_inducing and _lost(search.parameters, sample) > POLICY.worth_more:
             many = replace(config, n_inducing=config.most_inducing)
             search.parameters = replace(end, points=choose_points(rows.X, end.kernel, many, rng))
             return _posterior(search, rows, by_evidence=True)
@@ -163,9 +131,9 @@ def _search_subset(
 
     Return the search, and the start of the family of kernels that won.
     """
-    subset = sample.sample(SUBSET_ROWS, rng)
+    subset = sample.sample(POLICY.subset_rows, rng)
     objective, runs = evidence_objective(subset), []
-    for each in [replace(config, smoothness=nu) for nu in _SMOOTHNESS] if kernel is None else [config]:
+    for each in [replace(config, smoothness=nu) for nu in POLICY.smoothness] if kernel is None else [config]:
         start = _initial_hyperparameters(kernel, subset.X, each)
         search = SparseSearch(config, start, priors=priors)
         search.ascend(objective)
@@ -178,19 +146,19 @@ def _search_subset(
     if kernel is not None:
         return search, start
     end = search.parameters
-    linear = SparseSearch(config, _with_linear_part(end, subset.X, _LINEAR_START), priors=priors)
+    linear = SparseSearch(config, _with_linear_part(end, subset.X, POLICY.linear_start), priors=priors)
     linear.ascend(objective)
-    if linear.height > search.height + _LINEAR_ODDS:
+    if linear.height > search.height + POLICY.linear_odds:
         linear.converged = linear.converged and search.converged
-        search, start = linear, _with_linear_part(start, subset.X, _LINEAR_START)
+        search, start = linear, _with_linear_part(start, subset.X, POLICY.linear_start)
     features = warp(sample.X)
     if features is None:
         return search, start
     warped = SparseSearch(config, with_warped_features(search.parameters, features), priors=priors)
     warped.ascend(objective)
     # Few rows hardly tell: on ``protein`` 1,000 rows prefer by 14 nats what 400 prefer by 3.
-    judge = evidence_objective(sample.sample(EXACT_ROWS, rng))
-    if warped.value(judge) > search.value(judge) + _WARPED_ODDS:
+    judge = evidence_objective(sample.sample(POLICY.exact_rows, rng))
+    if warped.value(judge) > search.value(judge) + POLICY.warped_odds:
         return warped, with_warped_features(start, features)
     return search, start
 
@@ -198,12 +166,12 @@ def _search_subset(
 def _search_exactly(search: SparseSearch, sample: GaussianRows, rng: np.random.Generator) -> SparseSearch | None:
     """Stage 2: hyper-parameters by the exact evidence of more rows; None where it is the bound, or no guide."""
     config, end = search.config, search.parameters
-    size = min(EXACT_ROWS, _EXACT_ROWS_A_POINT * config.n_inducing)
+    size = min(POLICY.exact_rows, POLICY.exact_rows_a_point * config.n_inducing)
     # Other kernels may hold white noise, which covariances with inducing points leave out.
-    if size <= SUBSET_ROWS or config.n_inducing >= sample.n or not kernels.moves_points(end.kernel, sample.X):
+    if size <= POLICY.subset_rows or config.n_inducing >= sample.n or not kernels.moves_points(end.kernel, sample.X):
         return None
     search = _next_search(search)
-    search.ascend(evidence_objective(sample.sample(size, rng)), tol=EXACT_TOL * config.tol)
+    search.ascend(evidence_objective(sample.sample(size, rng)), tol=POLICY.sample_tol * config.tol)
     return search
 
 
@@ -220,8 +188,8 @@ def _search_sample(
     search.compare(others, objective)
     if freely:
         free = SparseSearch(search.config, others[-1], scale=search.scale)
-        free.ascend(objective, max_iter=_FREE_ITERATIONS)
-        if free.height > SparseSearch(search.config, search.parameters).value(objective) + _WORTH_PRIORS:
+        free.ascend(objective, max_iter=POLICY.free_iterations)
+        if free.height > SparseSearch(search.config, search.parameters).value(objective) + POLICY.worth_priors:
             search.compare([free.parameters], objective)
     return search
 
@@ -229,7 +197,7 @@ def _search_sample(
 def _next_search(search: SparseSearch) -> SparseSearch:
     """Return a search from the end of another one, for another objective."""
     end, learns_noise = search.parameters, search.config.noise is None
-    start = replace(end, noise=max(end.noise, _MIN_NOISE) if learns_noise else end.noise)
+    start = replace(end, noise=max(end.noise, POLICY.second_noise) if learns_noise else end.noise)
     return SparseSearch(search.config, start, scale=search.scale, priors=search.priors)
 
 
@@ -245,14 +213,15 @@ def _move_points(search: SparseSearch, sample: GaussianRows) -> None:
     config = search.config
     if not may_move_points(sample.X, search.parameters, config):
         return
-    if config.learn_inducing is True or (not config.most_inducing and _lost(search.parameters, sample) > WORTH_MOVING):
+    move = config.learn_inducing is True
+    if move or (not config.most_inducing and _lost(search.parameters, sample) > POLICY.worth_moving):
         search.ascend(bound_objective(sample), move_points=True)
 
 
 def _search_all_rows(search: SparseSearch, rows: GaussianRows, sample: GaussianRows) -> None:
     """Stage 5: hyper-parameters by the bound of all rows, where the stages before saw a sample."""
-    if sample.n < rows.n <= FINAL_MAX_ROWS:
-        search.ascend(bound_objective(rows), max_iter=_FINAL_ITERATIONS)
+    if sample.n < rows.n <= POLICY.all_rows:
+        search.ascend(bound_objective(rows), max_iter=POLICY.final_iterations)
 
 
 def _posterior(search: SparseSearch, rows: GaussianRows, *, by_evidence: bool = False) -> SparseFit:
@@ -282,7 +251,7 @@ def initial_parameters(
 
 def _initial_hyperparameters(kernel: Kernel | None, X: Features, config: SparseConfig) -> SparseParameters:
     """Return the cold start with all rows as inducing points."""
-    noise = _INITIAL_NOISE if config.noise is None else config.noise
+    noise = POLICY.initial_noise if config.noise is None else config.noise
     start = SparseParameters(_initial_kernel(kernel, X, config), noise, X)
     return _with_linear_part(start, X, 1.0) if kernel is None and X.shape[0] <= config.linear_rows else start
 
@@ -297,13 +266,13 @@ def _initial_kernel(kernel: Kernel | None, X: Features, config: SparseConfig) ->
     if not finite:
         msg = "X holds numbers whose squares overflow or underflow: scale the features, e.g. by StandardScaler."
         raise DataError(msg)
-    return ConstantKernel(1.0, _KERNEL_VARIANCE) * default.clone_with_theta(default.theta - 0.5)
+    return ConstantKernel(1.0, POLICY.variance_bounds) * default.clone_with_theta(default.theta - 0.5)
 
 
 def _with_linear_part(start: SparseParameters, X: Features, variance: float) -> SparseParameters:
     """Return the start with a linear part about the mean of the rows, of one variance."""
     about_mean = Linear(linear(deviations(X), 1.0).variance, "fixed", np.asarray(X.mean(axis=0)).ravel())
-    return replace(start, kernel=start.kernel + ConstantKernel(variance, _KERNEL_VARIANCE) * about_mean)
+    return replace(start, kernel=start.kernel + ConstantKernel(variance, POLICY.variance_bounds) * about_mean)
 
 
 def with_warped_features(start: SparseParameters, features: kernels.Warped) -> SparseParameters:
@@ -329,13 +298,13 @@ def resumed_parameters(
 
 def with_shorter_scales(start: SparseParameters) -> SparseParameters:
     """Return the start with shorter length-scales, within their bounds."""
-    return _with_scales(start, lambda log_scale: log_scale + np.log(_SHORTER))
+    return _with_scales(start, lambda log_scale: log_scale + np.log(POLICY.shorter))
 
 
 def with_strong_linear_part(start: SparseParameters) -> SparseParameters:
     """Return the start of a default kernel with a linear part, whose variance is larger."""
     kernel, theta = start.kernel, start.kernel.theta.copy()
-    theta[-1] += np.log(_STRONGER)
+    theta[-1] += np.log(POLICY.stronger)
     return replace(start, kernel=kernel.clone_with_theta(theta))
 
 
@@ -370,7 +339,7 @@ def may_move_points(X: Features, parameters: SparseParameters, config: SparseCon
     points = parameters.points
     if config.learn_inducing is False or sparse.issparse(X) or not kernels.moves_points(parameters.kernel, points):
         return False
-    part, whole = _MOVABLE_SHARE
+    part, whole = POLICY.movable_share
     few = whole * points.shape[0] <= part * X.shape[0]
     return config.learn_inducing is True or (isinstance(config.inducing, str) and few)
 

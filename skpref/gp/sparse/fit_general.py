@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,11 +15,6 @@ from skpref.gp.default_kernels import warp
 from skpref.gp.hyperpriors import log_density, no_priors
 from skpref.gp.posterior import SparseLatent, WarmStart
 from skpref.gp.sparse.fit import (
-    COLD_START_ROWS,
-    EXACT_TOL,
-    SAMPLE_ROWS,
-    SUBSET_ROWS,
-    WORTH_MOVING,
     choose_points,
     initial_parameters,
     may_move_points,
@@ -28,6 +23,7 @@ from skpref.gp.sparse.fit import (
     with_strong_linear_part,
     with_warped_features,
 )
+from skpref.gp.sparse.policy import POLICY
 from skpref.gp.sparse.search import ObjectiveValue, SparseParameters, SparseSearch, length_scales
 from skpref.inference import svi
 from skpref.inference.adam import Adam
@@ -55,26 +51,7 @@ if TYPE_CHECKING:
     from skpref.inference.terms.base import LinearTerm
     from skpref.likelihoods import Likelihood
 
-__all__ = ["EXACT_ROWS", "GeneralConfig", "GeneralFit", "Observations", "balanced_sizes", "fit_by_sums", "fit_general"]
-
-# Tolerance of the inference within a search, as `Schedule.tol`. A likelihood's own parameters lag behind q, and a
-# search that sees them half-way ends early.
-_SEARCH_TOL: Final = 1e-2
-_SEARCH_TOL_OF_PARAMETERS: Final = 1e-4
-# An inference of so many passes ends where it is so many nats per row below the best: where a kernel has a large
-# variance between few points, means of counts overflow, and each of hundreds of passes is halved many times.
-_HOPELESS_PASSES: Final = 5
-_HOPELESS_NATS: Final = 1.0
-# The exact evidence of two classes
-EXACT_ROWS: Final = 1_000  # its rows, and the inducing points of a posterior by it, at most
-_EXACT_SHARE: Final = 0.1  # least share of the rarer class: a subset tells little of a class with fewer rows
-_WORTH_MORE: Final = 0.1  # nats per row lost to inducing points from which on the bound is no guide to the kernel
-_EP_TOL: Final = 1e-3  # tolerance of expectation propagation, as in the ordinal model
-# Adam between the steps of mini-batches
-_ADAM_BATCHES: Final = 10  # least batches of a pass, so that few rows have many steps
-_ADAM_DELAY: Final = 10  # steps before the first: gradients at the prior are huge, and the averages would remember them
-_ADAM_MIN_STEP: Final = 0.1  # least step of q, which must follow the kernel; GPyTorch's and GPflow's usual one
-_ADAM_WINDOW: Final = 100  # steps whose mean bound is compared with the mean of as many steps before
+__all__ = ["GeneralConfig", "GeneralFit", "Observations", "balanced_sizes", "fit_by_sums", "fit_general"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +120,7 @@ class GeneralConfig:
     schedule: svi.Schedule  # iterations, tolerance, mini-batches
     learning_rate: float  # step of Adam
     priors: Callable[[Features, Kernel], Priors]  # of the default kernel's theta, for these features
-    search_rows: int = SAMPLE_ROWS  # rows that a search looks at
+    search_rows: int = POLICY.sample_rows  # rows that a search looks at
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +163,7 @@ class _OptimalBound:
         basis = InducingBasis.from_points(parameters.kernel, parameters.points)
         problem = self.data.problem(row_term(basis, self.data.X, "f"), self.likelihood)
         start = self._start(problem)
-        tol = _SEARCH_TOL_OF_PARAMETERS if self.likelihood.has_parameters else _SEARCH_TOL
+        tol = POLICY.search_tol_of_parameters if self.likelihood.has_parameters else POLICY.search_tol
         schedule = svi.Schedule(self.max_iter, tol, on_iteration=self._is_hopeless)
         result = svi.fit(problem, start, schedule, np.random.default_rng(0))
         evaluation, term = result.evaluation, problem.terms["f"]
@@ -201,7 +178,7 @@ class _OptimalBound:
 
     def _is_hopeless(self, event: Iteration) -> bool:
         """Tell whether an inference is long, and so far below the best that the search will reject its kernel."""
-        return event.step >= _HOPELESS_PASSES and event.bound < self.best - _HOPELESS_NATS * float(
+        return event.step >= POLICY.hopeless_passes and event.bound < self.best - POLICY.hopeless_nats * float(
             self.data.weight.sum()
         )
 
@@ -230,7 +207,8 @@ class _ExactEvidence:
     def __call__(self, parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
         """Return the evidence with its gradient, and the sum of the weights."""
         K, pull = kernels.cross_pullback(parameters.kernel, self.data.X, self.data.X)
-        q = expectation_propagation(K.copy(), self.likelihood, self.data.y, self.data.weight, self.last, tol=_EP_TOL)
+        y, weight = self.data.y, self.data.weight
+        q = expectation_propagation(K.copy(), self.likelihood, y, weight, self.last, tol=POLICY.ep_tol)
         self.last = q if q.converged else None
         theta, _ = pull(np.ascontiguousarray(ep_gradient(q)))
         return ObjectiveValue(q.log_evidence, theta, 0.0, None), float(self.data.weight.sum())
@@ -320,6 +298,7 @@ def _learn(
     exact = _has_exact_evidence(data, likelihood, parameters, sparse)
     state = None if exact else state  # points are chosen anew
     first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state)
+    most_rows = POLICY.subset_rows if len(starts) > 1 else POLICY.cold_start_rows
     if exact:
         search = _search_exactly(data, likelihood, SparseSearch(sparse, parameters, priors=priors), starts[1:], rng)
         search.parameters = _with_points(search.parameters, distinct, sparse, rng)
@@ -329,11 +308,11 @@ def _learn(
             return search, likelihood, None
         starts = [search.parameters]
     # Shorter length-scales are for few rows, whose bound has several optima; the third search is slow with many.
-    elif kernel is None and start is None and data.n <= (SUBSET_ROWS if len(starts) > 1 else COLD_START_ROWS):
+    elif kernel is None and start is None and data.n <= most_rows:
         starts.append(with_shorter_scales(parameters))
     # Of many rows a part chooses the kernel, at which the search begins: half of the time of two searches by all.
-    elif len(starts) > 1 and data.n > COLD_START_ROWS:
-        few = replace(first_objective, data=data.sample(EXACT_ROWS, rng))
+    elif len(starts) > 1 and data.n > POLICY.cold_start_rows:
+        few = replace(first_objective, data=data.sample(POLICY.ep_rows, rng))
         chosen, found = _search(few, starts, sparse, priors)
         starts = [chosen.parameters]
         first_objective = replace(first_objective, likelihood=found.likelihood, state=found.state)
@@ -355,7 +334,7 @@ def _has_exact_evidence(
         and data.n > config.linear_rows
         and not likelihood.has_parameters
         and counts.size == 2
-        and counts.min() >= _EXACT_SHARE * data.n
+        and counts.min() >= POLICY.exact_share * data.n
         and data.offset is None
         and data.weight.min() >= 1.0
         and kernels.moves_points(parameters.kernel, data.X)
@@ -370,13 +349,13 @@ def _search_exactly(
     rng: np.random.Generator,
 ) -> SparseSearch:
     """Search by the exact evidence of few rows from several starts, and of more from the best one."""
-    few, more = data.simple_sample(SUBSET_ROWS, rng), data.simple_sample(EXACT_ROWS, rng)
+    few, more = data.simple_sample(POLICY.subset_rows, rng), data.simple_sample(POLICY.ep_rows, rng)
     objective = _ExactEvidence(few, likelihood)
     shorter = with_shorter_scales(search.parameters)
-    search.ascend(objective, tol=EXACT_TOL * search.config.tol)
+    search.ascend(objective, tol=POLICY.sample_tol * search.config.tol)
     search.compare([shorter, *others], objective)
     search = SparseSearch(search.config, search.parameters, scale=search.scale, priors=search.priors)
-    search.ascend(_ExactEvidence(more, likelihood), tol=EXACT_TOL * search.config.tol)
+    search.ascend(_ExactEvidence(more, likelihood), tol=POLICY.sample_tol * search.config.tol)
     return search
 
 
@@ -391,7 +370,7 @@ def _needs_more_points(parameters: SparseParameters, objective: _OptimalBound) -
     """Tell whether inducing points lose so much that their bound is no guide to the kernel."""
     trial = replace(objective)
     _, weight = trial(parameters)
-    return trial.lost > _WORTH_MORE * weight
+    return trial.lost > POLICY.class_worth_more * weight
 
 
 def _search(
@@ -422,7 +401,7 @@ def _move_points(search: SparseSearch, objective: _OptimalBound, distinct: Featu
     """Search for inducing points and hyper-parameters together, where the points lose enough to be worth it."""
     config, weight = search.config, float(objective.data.weight.sum())
     if may_move_points(distinct, search.parameters, config) and (
-        config.learn_inducing is True or objective.lost > WORTH_MOVING * weight
+        config.learn_inducing is True or objective.lost > POLICY.worth_moving * weight
     ):
         search.ascend(objective, move_points=True)
 
@@ -499,20 +478,20 @@ class _AdamTuner:
 
     def schedule(self, schedule: svi.Schedule) -> svi.Schedule:
         """Return a schedule whose q follows the kernel; it ends where the bound of many steps no longer rises."""
-        size = min(schedule.batch_size or self.data.n, -(-self.data.n // _ADAM_BATCHES))
+        size = min(schedule.batch_size or self.data.n, -(-self.data.n // POLICY.adam_batches))
         return replace(
             schedule,
             batch_size=size,
-            min_step=min(_ADAM_MIN_STEP, _ADAM_BATCHES * size / self.data.n),
+            min_step=min(POLICY.adam_step, POLICY.adam_batches * size / self.data.n),
             tune=self,
-            window=-(-_ADAM_WINDOW * size // self.data.n),
+            window=-(-POLICY.adam_window * size // self.data.n),
         )
 
     def __call__(
         self, problem: svi.Problem, batch: svi.Problem, index: IntArray, state: svi.State, evaluation: svi.Evaluation
     ) -> svi.Problem:
         """Take one step by the gradient of a mini-batch, and return the problem at the new parameters."""
-        if state.step < _ADAM_DELAY:
+        if state.step < POLICY.adam_delay:
             return problem
         sparse, likelihood = self.config.sparse, problem.likelihood
         theta, moved = inducing_gradient(self.basis, self.data.X[index], batch, state, evaluation)

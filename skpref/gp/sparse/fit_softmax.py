@@ -24,8 +24,9 @@ from skpref.gp.default_kernels import feature_scales, stationary, warp, warped_r
 from skpref.gp.hyperpriors import length_scale_priors, log_density, mean_log_scales
 from skpref.gp.posterior import SparseLatent, WarmStart
 from skpref.gp.sparse.evidence import GaussianRows
-from skpref.gp.sparse.fit import SUBSET_ROWS, choose_points
+from skpref.gp.sparse.fit import choose_points
 from skpref.gp.sparse.fit_general import GeneralFit
+from skpref.gp.sparse.policy import POLICY
 from skpref.gp.sparse.search import ObjectiveValue, SparseParameters, SparseSearch, evidence_objective
 from skpref.inference.basis import InducingBasis
 from skpref.inference.softmax import softmax_covariance, softmax_mode
@@ -41,20 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassCounts", "fit_softmax"]
 
-_VARIANCE: Final = (10.0, (1e-4, 1e4))  # variance of the functions, with its bounds
-# Search for the kernel
-_SEARCH_ROWS: Final = 3000  # rows of the search
-_SEARCH_POINTS: Final = 700  # inducing points of the search
-_SEARCH_TOL: Final = 10.0  # factor on the tolerance in the search
-_FOLDS: Final = 5
-_LEFT_OUT_ROWS: Final = 2000  # rows in all folds together that are learnt from or left out, about: many need one fold
-_SHARES: Final = (0.0, 0.5, 1.0)  # steps towards the length-scales by the indicators: 0 keeps the start
 _STEPS: Final = {"constant_value": 1.2, "variance": 1.2, "length_scale": 0.7}  # first steps of their logs, halved later
-_SD: Final = 2.0  # steps in one sd of the weak priors of both shifts; few rows left out may all be right
-_GAIN: Final = 0.002  # relative fall of the log-loss that is worth a step
-# Regression on the indicators of the classes
-_NOISE: Final = 0.1  # first variance of the noise, relative to the indicators' variance
-_ITERATIONS: Final = 30  # iterations of the search: its length-scales are then tried on the classes themselves
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +96,7 @@ def fit_softmax(
         kernel = _default_kernel(data.X, config)
     priors = _scale_priors(kernel, data.X) if is_default else ()
     with limit_blas_threads(1):
-        if config.optimizer is not None and kernel.n_dims and data.n >= _FOLDS:
+        if config.optimizer is not None and kernel.n_dims and data.n >= POLICY.folds:
             kernel = _search(data, kernel, priors, config, rng, n_jobs)
     with limit_blas_threads(min(config.n_inducing, data.n)):
         basis = InducingBasis.from_points(kernel, choose_points(data.X, kernel, config, rng))
@@ -117,7 +105,7 @@ def fit_softmax(
 
 def _default_kernel(X: Features, config: SparseConfig) -> Kernel:
     """Return a kernel of the features and, where some have many values, one of features halfway to their ranks."""
-    (variance, bounds), warped = _VARIANCE, warp(X)
+    variance, bounds, warped = POLICY.softmax_variance, POLICY.variance_bounds, warp(X)
     plain = stationary(config.smoothness, feature_scales(X))
     if warped is None:
         return ConstantKernel(variance, bounds) * plain
@@ -170,15 +158,16 @@ def _search(
     n_jobs: int | None,
 ) -> Kernel:
     """Return the mean kernel of three searches, in logarithms, weighted by the likelihood of rows left out."""
-    sample = data.sample(_SEARCH_ROWS, rng)
-    config = replace(config, n_inducing=_SEARCH_POINTS, inducing="kmeans++", tol=_SEARCH_TOL * config.tol, noise=None)
-    number, n_folds = _fold_numbers(sample, rng), int(np.clip(_LEFT_OUT_ROWS // sample.n, 1, _FOLDS))
+    sample = data.sample(POLICY.softmax_rows, rng)
+    tol = POLICY.sample_tol * config.tol
+    config = replace(config, n_inducing=POLICY.softmax_points, inducing="kmeans++", tol=tol, noise=None)
+    number, n_folds = _fold_numbers(sample, rng), int(np.clip(POLICY.left_out_rows // sample.n, 1, POLICY.folds))
     parts = [(sample.take(number != fold), sample.take(number == fold)) for fold in range(n_folds)]
     points = [choose_points(train.X, kernel, config, rng) for train, _ in parts]
-    subsets = [rows.sample(SUBSET_ROWS, rng) for rows in (sample, *(train for train, _ in parts))]
+    subsets = [rows.sample(POLICY.subset_rows, rng) for rows in (sample, *(train for train, _ in parts))]
     parallel = Parallel(n_jobs)
     learnt = parallel(delayed(_learn_from_indicators)(rows, kernel, priors, config) for rows in subsets)
-    starts = [[_interpolate(kernel, end, share) for end in learnt] for share in _SHARES]
+    starts = [[_interpolate(kernel, end, share) for end in learnt] for share in POLICY.indicator_shares]
     tasks = [
         [_Fold(*part, Z, own) for part, Z, own in zip(parts, points, kernels, strict=True)] for _, *kernels in starts
     ]
@@ -195,7 +184,7 @@ def _search(
 def _fold_numbers(data: ClassCounts, rng: np.random.Generator) -> IntArray:
     """Return a fold for each row, all with the same shares of the classes, shape (n,)."""
     number = np.empty(data.n, dtype=np.int64)
-    number[np.lexsort((rng.random(data.n), data.counts.argmax(axis=1)))] = np.arange(data.n) % _FOLDS
+    number[np.lexsort((rng.random(data.n), data.counts.argmax(axis=1)))] = np.arange(data.n) % POLICY.folds
     return number
 
 
@@ -213,8 +202,8 @@ def _learn_from_indicators(
         value, theta = result.value / n_functions + prior, result.theta / n_functions + slope
         return ObjectiveValue(value, theta, result.log_noise / n_functions, None), weight
 
-    search = SparseSearch(config, SparseParameters(kernel, _NOISE, data.X))
-    search.ascend(objective, max_iter=_ITERATIONS)
+    search = SparseSearch(config, SparseParameters(kernel, POLICY.initial_noise, data.X))
+    search.ascend(objective, max_iter=POLICY.indicator_iterations)
     return search.parameters.kernel
 
 
@@ -233,7 +222,7 @@ def _descend(folds: list[_Fold], config: SparseConfig) -> list[tuple[Array, floa
     def loss(place: Array) -> float:
         results = [_left_out(fold, place @ steps, config) for fold in folds]
         folds[:] = [fold._replace(values=values) for fold, (_, values) in zip(folds, results, strict=True)]
-        visited[tuple(place)] = sum(value for value, _ in results) + 0.5 * float(place @ place) / _SD**2
+        visited[tuple(place)] = sum(value for value, _ in results) + 0.5 * float(place @ place) / POLICY.shift_sd**2
         return visited[tuple(place)]
 
     best = np.zeros(2)
@@ -243,7 +232,7 @@ def _descend(folds: list[_Fold], config: SparseConfig) -> list[tuple[Array, floa
         while queue:
             way, *queue = queue
             trial = best + size * way
-            if tuple(trial) not in visited and (value := loss(trial)) < (1.0 - _GAIN) * lowest:
+            if tuple(trial) not in visited and (value := loss(trial)) < (1.0 - POLICY.worth_step) * lowest:
                 best, lowest = trial, value
                 queue = [way, *(other for other in ways if other is not way)]
     return [(np.array(place) @ steps, value) for place, value in visited.items()]

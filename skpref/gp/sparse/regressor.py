@@ -21,6 +21,7 @@ from skpref._estimator import (
     warn_constant,
     warn_not_converged,
 )
+from skpref._math.limits import MOST_JOINT
 from skpref._math.linalg import cholesky
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
@@ -35,8 +36,9 @@ from skpref.gp.sparse.base import SHARED_CONSTRAINTS
 from skpref.gp.sparse.evidence import bound
 from skpref.gp.sparse.fit import fit_collapsed
 from skpref.gp.sparse.fit_general import Observations, fit_general
+from skpref.gp.sparse.policy import POLICY
 from skpref.gp.sparse.scoring import ScoredCounts
-from skpref.gp.sparse.sums import N_INDUCING, SummedRegressor
+from skpref.gp.sparse.sums import SummedRegressor
 from skpref.gp.sparse.targets import (
     TargetScale,
     check_counts,
@@ -66,9 +68,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features, MatrixLike, Stored
     from skpref.gp.sparse.targets import DistinctTargets
-
-_KEPT_ROWS = 10_000  # rows of a stream that are kept: kernel, noise and points are learnt from them
-_MAX_JOINT_ROWS = 10_000  # rows of a joint posterior, whose covariance then takes .8 GB
 
 
 class SVGPRegressor(ScoredCounts, SummedRegressor):
@@ -333,12 +332,12 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             else:
                 self._add_rows(new_rows)
             rows, collapses = self._rows, self._collapses()
-            few = rows[1].shape[0] <= _KEPT_ROWS
+            few = rows[1].shape[0] <= POLICY.sample_rows
             if not first:
                 self._rows_until_search -= new_rows[1].shape[0]
             if first or not collapses or (few and self._rows_until_search <= 0):
                 few_points = first or not self._by_evidence  # a stream after `fit` has the points of `fit`
-                anew = first or (not collapses and self._has_few_points(N_INDUCING))
+                anew = first or (not collapses and self._has_few_points(POLICY.inducing))
                 self._learn(None if anew else self._warm_start("compare" if collapses else "skip"), streams=few_points)
                 if not collapses and not self.converged_:
                     warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
@@ -349,13 +348,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             return self._update_posterior(new_rows if has_sums else rows, self._sums if has_sums else None)
 
     def _read(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        exposure: ArrayLike | None,
-        *,
-        reset: bool = True,
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, exposure: ArrayLike | None, *, reset: bool = True
     ) -> tuple[Any, ...]:
         """Return rows of positive weight, targets, weights, and offsets of f if there are any."""
         rows, targets = validate_data(
@@ -441,7 +434,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         searches = start is None or start.search != "skip"
         if self.likelihood == "gaussian" and self.optimizer == "l-bfgs-b" and searches:
             # For Gaussian noise the collapsed bound, at the optimal posterior, is the best guide for the search.
-            sample = gaussian_rows(targets, scale).sample(_KEPT_ROWS, rng)
+            sample = gaussian_rows(targets, scale).sample(POLICY.sample_rows, rng)
             end = fit_collapsed(sample, self._prior_kernel(), config, rng, start).parameters
             start = WarmStart(end.kernel, Gaussian(1.0 / end.noise), end.points, search="skip")
         exposure = data.weight if data.offset is None else data.weight * np.exp(data.offset)
@@ -624,9 +617,9 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             name = type(self.likelihood_).__name__
             msg = f"covariances and samples need likelihood='gaussian' or 'student-t'; got {name}: use predict_latent."
             raise DataError(msg)
-        if rows.shape[0] > _MAX_JOINT_ROWS:
+        if rows.shape[0] > MOST_JOINT:
             msg = (
-                f"X must have at most {_MAX_JOINT_ROWS} rows for covariances and samples; got {rows.shape[0]}. "
+                f"X must have at most {MOST_JOINT} rows for covariances and samples; got {rows.shape[0]}. "
                 "Use return_std=True, or parts of X."
             )
             raise DataError(msg)

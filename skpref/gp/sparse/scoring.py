@@ -27,11 +27,7 @@ class ScoredCounts(RegressorMixin):
 
     @accept_collections
     def score(
-        self,
-        X: MatrixLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        exposure: ArrayLike | None = None,
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
     ) -> float:
         """Return the coefficient of determination, R^2.
 

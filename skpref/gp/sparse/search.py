@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -11,6 +11,7 @@ from scipy import sparse
 from skpref import kernels
 from skpref.gp.hyperpriors import log_density, no_priors
 from skpref.gp.sparse.evidence import bound, evidence
+from skpref.gp.sparse.policy import POLICY
 from skpref.inference import hyper
 from skpref.inference.basis import InducingBasis
 
@@ -35,16 +36,6 @@ __all__ = [
     "length_scales",
 ]
 
-_NOISE_BOUNDS: Final = (1e-7, 1e2)  # bounds of the noise variance, in variances of the targets
-# Prior of a learnt noise variance next to the default kernel, log p = -_LITTLE_NOISE / noise, up to a constant. Without
-# it few rows are often interpolated: one data set of 100 rows had intervals a twenty-fifth as wide as its errors.
-_LITTLE_NOISE: Final = 1e-3  # noise variance, in variances of the targets
-_TOL_FACTOR: Final = 10.0  # `hyper.maximise` ends at .01 of its tol: tol=1e-4 ends when an iteration gains 1e-5 per row
-_MEMORY: Final = 10  # steps from which L-BFGS-B learns the curvature in the few hyper-parameters
-_MEMORY_WITH_POINTS: Final = 50  # steps of L-BFGS-B's memory where inducing points are moved too
-_LINE_STEPS: Final = 20  # evaluations of a line search, SciPy's default
-_LINE_STEPS_CAPPED: Final = 4  # evaluations in a search of capped length: all rows, and a start near the end
-
 
 @dataclass(frozen=True)
 class SparseConfig:
@@ -66,7 +57,7 @@ class SparseConfig:
     @property
     def noise_bounds(self) -> tuple[float, float]:
         """Bounds of a noise variance that is learnt, in variances of the targets."""
-        return max(_NOISE_BOUNDS[0], self.rounding), _NOISE_BOUNDS[1]
+        return max(POLICY.noise_bounds[0], self.rounding), POLICY.noise_bounds[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +163,7 @@ class _PackedObjective:
         prior, slope = log_density(self.priors, parameters.kernel.theta)
         value, parts = result.value + prior, [result.theta + slope]
         if not self.fixed_noise:
-            penalty = _LITTLE_NOISE / parameters.noise if self.priors else 0.0
+            penalty = POLICY.little_noise / parameters.noise if self.priors else 0.0
             value -= penalty
             parts.append(np.array([result.log_noise + penalty]))
         if self.point_scale is not None:
@@ -198,12 +189,7 @@ class SparseSearch:
     priors: PriorsOfKernel = no_priors  # of the kernel's theta: their log density is added to every objective
 
     def ascend(
-        self,
-        objective: Objective,
-        *,
-        move_points: bool = False,
-        max_iter: int | None = None,
-        tol: float | None = None,
+        self, objective: Objective, *, move_points: bool = False, max_iter: int | None = None, tol: float | None = None
     ) -> None:
         """Search from here; `max_iter` is a planned length, at which to end is no failure."""
         packed, config = self._packed(objective, move_points=move_points), self.config
@@ -214,10 +200,10 @@ class SparseSearch:
             packed.theta,
             packed.bounds,
             max_iter=config.max_iter if max_iter is None else min(config.max_iter, max_iter),
-            tol=_TOL_FACTOR * (config.tol if tol is None else tol),
-            memory=_MEMORY_WITH_POINTS if move_points else _MEMORY,
+            tol=POLICY.tol_factor * (config.tol if tol is None else tol),
+            memory=POLICY.memory_of_points if move_points else 10,
             scale=None if move_points else self.scale,
-            most_looks=_LINE_STEPS if max_iter is None else _LINE_STEPS_CAPPED,
+            most_looks=20 if max_iter is None else POLICY.line_steps_capped,
         )
         self.parameters = packed.unpack(best.theta)
         self.scale = self.scale if move_points else best.scale

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 import numpy as np
 
 from skpref._estimator import check_memory, digest, iteration_callback
+from skpref._math.limits import LARGEST_SQUARED
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._sources import become_unfitted, feature_columns, read_batch, refuse_parameters
@@ -17,8 +18,9 @@ from skpref.exceptions import DataError
 from skpref.gp.default_kernels import drop_white_noise
 from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.evidence import moments
-from skpref.gp.sparse.fit import EXACT_ROWS, SAMPLE_ROWS, fit_collapsed, refit_from_moments
+from skpref.gp.sparse.fit import fit_collapsed, refit_from_moments
 from skpref.gp.sparse.fit_general import Observations, fit_by_sums
+from skpref.gp.sparse.policy import POLICY
 from skpref.gp.sparse.search import SparseParameters
 from skpref.gp.sparse.targets import (
     TargetScale,
@@ -53,10 +55,6 @@ if TYPE_CHECKING:
     from skpref.inference.summed import Sums
     from skpref.inference.svi import Problem, State
 
-# inducing="auto"
-N_INDUCING: Final = 500  # inducing points of more than EXACT_ROWS distinct rows
-_MANY_ROWS: Final = 1_000_000  # rows from which on there are no more where these lose much: a pass takes minutes
-_LARGEST: Final = 1e150  # largest target that is squared
 _STANDARDISED: Final = ("gaussian", "student-t")
 
 
@@ -72,8 +70,8 @@ class _Targets(NamedTuple):
     def from_batch(cls, y: Array, weight: Array) -> _Targets:
         """Return weight, mean and spread of a batch."""
         largest = float(np.abs(y).max())
-        if largest > _LARGEST:
-            raise DataError(f"y must be at most {_LARGEST:g} in size; got {largest:g}. Use another unit")
+        if largest > LARGEST_SQUARED:
+            raise DataError(f"y must be at most {LARGEST_SQUARED:g} in size; got {largest:g}. Use another unit")
         total = float(weight.sum())
         mean = float(weight @ y) / total
         return cls(total, mean, float(weight @ (y - mean) ** 2), largest)
@@ -128,7 +126,8 @@ class SummedRegressor(SparseGP):
     def _max_points(self, n_distinct: int, *, streams: bool = False) -> int:
         """Return the largest number of inducing points, before any loss; fewer where a pass is repeated often."""
         repeats = streams or not self._collapses()
-        return inducing_of(self.inducing, N_INDUCING if repeats or n_distinct > EXACT_ROWS else EXACT_ROWS)[0]
+        most = POLICY.inducing if repeats or n_distinct > POLICY.exact_rows else POLICY.exact_rows
+        return inducing_of(self.inducing, most)[0]
 
     def _config(self, scale: TargetScale, n_distinct: int, *, streams: bool = False) -> SparseConfig:
         """Return the settings of the searches; a stream has few points, for which every update is fast."""
@@ -139,7 +138,7 @@ class SummedRegressor(SparseGP):
                 "overflows or underflows: set noise in the units of y, or noise='learn'."
             )
         size, collapses = self._max_points(n_distinct, streams=streams), self._collapses()
-        most = EXACT_ROWS if collapses and not streams and n_distinct <= _MANY_ROWS else 0
+        most = POLICY.exact_rows if collapses and not streams and n_distinct <= POLICY.all_rows else 0
         return self._sparse_config(size, None if noise is None else noise**2, self.tol, most, scale.rounding)
 
     def _update_posterior(self, new_rows: tuple[Features, Array, Array], sums: Moments | None) -> Self:
@@ -197,7 +196,7 @@ class SummedRegressor(SparseGP):
         self._check_sums_suffice(exposure)
         rows, names = feature_columns(source)
         n = rows.n_rows
-        if n <= SAMPLE_ROWS:
+        if n <= POLICY.sample_rows:
             self._rows = self._read(*rows.everything(), None)
             self._learn(None)
             return
@@ -205,7 +204,7 @@ class SummedRegressor(SparseGP):
         become_unfitted(self, names)
         self.exposure_scale_ = 1.0
         rng = as_generator(self.random_state)
-        totals, sample = self._totals_and_sample(rows, np.sort(rng.choice(n, SAMPLE_ROWS, replace=False)))
+        totals, sample = self._totals_and_sample(rows, np.sort(rng.choice(n, POLICY.sample_rows, replace=False)))
         scale = totals.scale if self._is_standardised() else TargetScale(0.0, 1.0)
         fit = self._fit_gaussian if self._collapses() else self._fit_passes
         targets = distinct_targets(*sample)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from skpref._math.limits import LARGEST
 from skpref._math.quadrature import expectation
 from skpref._validation import check_numbers
 from skpref._warn import warn
@@ -13,6 +14,7 @@ from skpref.data.tables import unique_rows
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.hyperpriors import count_priors, regression_priors
 from skpref.gp.sparse.evidence import GaussianRows
+from skpref.gp.sparse.policy import POLICY
 from skpref.likelihoods import Gaussian, Likelihood, NegativeBinomial, Poisson, StudentT
 
 if TYPE_CHECKING:
@@ -24,19 +26,6 @@ if TYPE_CHECKING:
     from skpref.gp.hyperpriors import Priors
     from skpref.gp.posterior import SparseLatent
     from skpref.gp.sparse.fit_general import Observations
-
-_INITIAL_NOISE: Final = 0.1  # variance, in variances of the targets
-_MIN_RATE: Final = 1e-6  # rate of counts that are all 0
-_SPREAD: Final = 1.3  # variance over that of a Poisson distribution that is worth a warning
-# Share of one number among targets of so many numbers that is worth a warning: where half of the targets of two sets
-# were 0, 95 % intervals had 79 % of new ones.
-_SHARE, _NUMBERS = 0.3, 20
-_SPREAD_ERRORS: Final = 5.0  # standard errors by which the ratio must exceed it
-_LEAST_FREEDOM: Final = 0.05  # degrees of freedom, as a share of the rows
-_SPREAD_ROWS: Final = 10_000  # rows that are looked at
-_LARGEST: Final = 1e100  # size of a standardised target
-_LARGEST_EXPOSURE: Final = 1e100  # sums and ratios of exposures stay finite
-_ROUNDING: Final = 1e-12  # relative standard deviation below which all targets are equal
 
 
 class TargetScale(NamedTuple):
@@ -54,7 +43,7 @@ class TargetScale(NamedTuple):
     @classmethod
     def from_moments(cls, mean: float, deviation: float, largest: float) -> TargetScale:
         """Return the scale of targets of at most this size; if all are equal, 1 or the least number above rounding."""
-        rounding = _ROUNDING * largest
+        rounding = 1e-12 * largest  # where all targets are equal
         return cls(mean, deviation if deviation > rounding else max(1.0, rounding))
 
 
@@ -103,17 +92,17 @@ def target_scale(targets: DistinctTargets) -> TargetScale:
 def rounding_step(y: Array) -> float:
     """Return the least difference of numbers that repeat, which are therefore rounded; 0 for others and for few."""
     values = np.unique(y)
-    return float(np.diff(values).min()) if _NUMBERS <= values.size < y.size else 0.0
+    return float(np.diff(values).min()) if POLICY.repeated_rows <= values.size < y.size else 0.0
 
 
 def standardised(targets: DistinctTargets, scale: TargetScale) -> Array:
     """Return (y - mean) / deviation; refuse targets whose squares would overflow, shape (m,)."""
     with np.errstate(over="ignore"):
         y = (targets.y - scale.mean) / scale.deviation
-    if y.size and np.abs(y).max() > _LARGEST:
+    if y.size and np.abs(y).max() > LARGEST:
         largest = targets.y[np.argmax(np.abs(y))]
         raise DataError(
-            f"y must be within {_LARGEST:g} standard deviations of the first targets ({scale.deviation:g}); got "
+            f"y must be within {LARGEST:g} standard deviations of the first targets ({scale.deviation:g}); got "
             f"{largest:g}. Use another unit, or call fit"
         )
     return np.asarray(y)
@@ -163,9 +152,9 @@ def read_exposure(exposure: object, n_rows: int, likelihood: str | Likelihood) -
     if wrong.size:
         msg = f"exposure must be positive and finite; got {values[wrong[0]]:g} in row {wrong[0]}. Leave out such rows."
         raise DataError(msg)
-    if n_rows and (values.max() > _LARGEST_EXPOSURE or values.min() < 1.0 / _LARGEST_EXPOSURE):
+    if n_rows and (values.max() > LARGEST or values.min() < 1.0 / LARGEST):
         raise DataError(
-            f"exposure must be from {1.0 / _LARGEST_EXPOSURE:g} to {_LARGEST_EXPOSURE:g}; got {values.min():g} to "
+            f"exposure must be from {1.0 / LARGEST:g} to {LARGEST:g}; got {values.min():g} to "
             f"{values.max():g}. Use another unit"
         )
     return values
@@ -189,10 +178,10 @@ def initial_likelihood(
     if isinstance(likelihood, Likelihood):
         return likelihood
     if likelihood == "gaussian":
-        return Gaussian(1.0 / (_INITIAL_NOISE if noise is None else noise))
+        return Gaussian(1.0 / (POLICY.initial_noise if noise is None else noise))
     if likelihood == "student-t":
-        return StudentT(float(np.sqrt(_INITIAL_NOISE)), least=max(StudentT.least, float(np.sqrt(rounding))))
-    return (Poisson if likelihood == "poisson" else NegativeBinomial)(max(mean, _MIN_RATE))
+        return StudentT(float(np.sqrt(POLICY.initial_noise)), least=max(StudentT.least, float(np.sqrt(rounding))))
+    return (Poisson if likelihood == "poisson" else NegativeBinomial)(max(mean, POLICY.least_rate))
 
 
 def kernel_priors(likelihood: Likelihood) -> Callable[[Features, Kernel], Priors]:
@@ -204,7 +193,7 @@ def warn_of_repeats(targets: DistinctTargets) -> None:
     """Warn of numbers among which one is so frequent that normal noise does not explain it."""
     values, place = np.unique(targets.y, return_inverse=True)
     share = np.bincount(place, targets.weight) / targets.weight.sum()
-    if values.size >= _NUMBERS and share.max() > _SHARE:
+    if values.size >= POLICY.repeated_rows and share.max() > POLICY.repeated_share:
         value = values[np.argmax(share)]
         warn(
             f"y: {share.max():.0%} of the targets are {value:g}. Normal noise does not explain that, and intervals may "
@@ -216,16 +205,16 @@ def warn_of_repeats(targets: DistinctTargets) -> None:
 
 def warn_of_spread(likelihood: Poisson, latent: SparseLatent, data: Observations) -> None:
     """Warn of counts that vary more than a Poisson distribution about their posterior means."""
-    rows = np.linspace(0, data.n - 1, min(data.n, _SPREAD_ROWS)).astype(np.int64)
+    rows = np.linspace(0, data.n - 1, min(data.n, POLICY.sample_rows)).astype(np.int64)
     y, weight = data.y[rows], data.weight[rows]
     f, variance = latent.latent(data.X[rows], variance=True)
-    mean = np.maximum(likelihood.predict(f, variance), _MIN_RATE)
+    mean = np.maximum(likelihood.predict(f, variance), POLICY.least_rate)
     total = float(weight.sum())
     # A flexible f follows part of the noise: rows less their leverages are left.
-    freedom = max(total - float(weight @ (mean * variance)), _LEAST_FREEDOM * total)
+    freedom = max(total - float(weight @ (mean * variance)), POLICY.least_freedom * total)
     spread = float(weight @ ((y - mean) ** 2 / mean)) / freedom
     error = float(np.sqrt(weight @ (2.0 + 1.0 / mean))) / freedom
-    if spread > _SPREAD + _SPREAD_ERRORS * error:
+    if spread > POLICY.spread + POLICY.spread_errors * error:
         what = f"counts vary {spread:.1f} times as much as a Poisson distribution allows, so intervals are too narrow"
         advice = "set likelihood='negative-binomial', which learns how much they vary"
         warn(f"{what}: {advice}", DataWarning)

@@ -12,6 +12,7 @@ from skpref.cli import main
 from skpref.cli.options import parse
 from skpref.cli.tasks.comparisons import read
 from skpref.search import default_space
+from tests.policies import set_policy
 
 SIDES = ["--left", "home", "--right", "away", "--score", "score"]
 
@@ -49,7 +50,7 @@ def printed(capsys, *command):
 
 @pytest.mark.parametrize("time", ["date", "day"])
 def test_the_consensus_of_a_crowd_moves(time, games, capsys, monkeypatch):
-    monkeypatch.setattr("skpref.gp.crowd.timeline._MOST_STEPS", 6)
+    set_policy(monkeypatch, "gp.crowd", most_steps=6)
     games.assign(judge=[f"j{k % 5}" for k in range(300)]).to_csv("judged.csv", index=False)
     assert main(["fit", "judged.csv", *SIDES, "--user", "judge", "--time", time, "--model", "crowd"]) == 0
     early = {"date": "2022-01-15", "day": "10"}[time]

@@ -11,6 +11,7 @@ from skpref import GPPLClassifier, Table
 from skpref.dask.shards import Parcel
 from skpref.exceptions import DataError, DataWarning
 from skpref.tracking.run_metadata import describe_data
+from tests.policies import set_policy
 from tests.unit.dask.lazily import lazy, left_on_cluster, tasks
 
 distributed = pytest.importorskip("distributed")
@@ -25,8 +26,8 @@ TOL = 0.1  # few passes: rounds cost 30 ms each
 @pytest.fixture
 def _separate_offsets(monkeypatch):
     # Offsets in a block of their own take rounds of conjugate gradients, as those of many items do.
-    monkeypatch.setattr("skpref.gp.pairwise.fit._JOINT_SIZE", 0)
-    monkeypatch.setattr("skpref.inference.shards._FEW_ROWS", 0)
+    set_policy(monkeypatch, "gp.pairwise", joint_size=0)
+    set_policy(monkeypatch, "inference", brought_rows=0)
 
 
 def rows(seed=0, n=200):

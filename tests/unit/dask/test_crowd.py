@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import CrowdGPPL, Table
-from skpref.gp.crowd import base, fit_hierarchy
+from skpref.gp.crowd import fit_hierarchy
 from skpref.gp.crowd.fit_hierarchy import Regularisation
+from tests.policies import set_policy
 from tests.unit.dask.lazily import lazy
 
 array = pytest.importorskip("dask.array")
@@ -18,8 +19,7 @@ OPTIONS = {"random_state": 0, "tol": 10.0}  # few passes: rounds cost 30 ms each
 
 @pytest.fixture(autouse=True)
 def _shards_where_there_are_many(monkeypatch):
-    for module in (base, fit_hierarchy):
-        monkeypatch.setattr(module, "MAX_CHOICE", 100)
+    set_policy(monkeypatch, "gp.crowd", most_choice=100)
     # Fits that choose take most of the time.
     chosen = (Regularisation(0.3, 1.0, 0.5),)
     monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _, isotropic, *__: (chosen, [isotropic.state.S]))

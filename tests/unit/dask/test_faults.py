@@ -26,9 +26,10 @@ from skpref import (
     VariationalFMOrdinal,
 )
 from skpref.dask.shards import OnDask
-from skpref.gp.crowd import base, fit_hierarchy, shards
+from skpref.gp.crowd import fit_hierarchy
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.inference.passes import Passes
+from tests.policies import set_policy
 from tests.unit.dask import test_classifier, test_crowd, test_group_regressor, test_machine, test_ratings
 from tests.unit.dask.lazily import LIMIT, lazy, left_on_cluster, restore_workers, tasks
 from tests.unit.factorization.machine import test_files
@@ -40,18 +41,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr("skpref.gp.pairwise.fit._JOINT_SIZE", 0)
-    monkeypatch.setattr("skpref.inference.shards._FEW_ROWS", 0)
-    for module in (base, fit_hierarchy):
-        monkeypatch.setattr(module, "MAX_CHOICE", 100)
-    monkeypatch.setattr(shards, "_BACKUP", 2)
+    set_policy(monkeypatch, "gp.pairwise", joint_size=0)
+    set_policy(monkeypatch, "inference", brought_rows=0)
+    set_policy(monkeypatch, "gp.crowd", most_choice=100, backup=2)
     chosen = (Regularisation(0.3, 1.0, 0.5),)
     monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _, isotropic, *__: (chosen, [isotropic.state.S]))
-    monkeypatch.setattr("skpref.gp.sparse.sums.SAMPLE_ROWS", 150)
-    monkeypatch.setattr("skpref.gp.sparse.class_sums.SAMPLE_ROWS", 100)
-    monkeypatch.setattr("skpref.gp.sparse.classifier._SEARCH_ROWS", 100)
-    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._ALL_ROWS", 40)
-    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._MAX_ROUNDS", 2)
+    set_policy(monkeypatch, "gp.sparse", sample_rows=100)
+    set_policy(monkeypatch, "gp.pairwise", all_rows=40, most_rounds=2)
 
 
 def of_pairs(model):

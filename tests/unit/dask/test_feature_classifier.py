@@ -4,7 +4,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import SVGPClassifier
-from skpref.gp.sparse import class_sums
+from tests.policies import set_policy
 from tests.unit.dask.lazily import lazy
 from tests.unit.gp.sparse.test_class_sums import FIXED, TABLE, X
 
@@ -13,8 +13,7 @@ array = pytest.importorskip("dask.array")
 
 @pytest.fixture
 def _sampled(monkeypatch):
-    monkeypatch.setattr(class_sums, "SAMPLE_ROWS", 100)
-    monkeypatch.setattr("skpref.gp.sparse.classifier._SEARCH_ROWS", 100)
+    set_policy(monkeypatch, "gp.sparse", sample_rows=100)
 
 
 @pytest.mark.usefixtures("client", "_sampled")

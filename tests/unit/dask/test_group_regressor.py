@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import GPPLRegressor
 from skpref.exceptions import DataError
-from skpref.gp.pairwise import scored_groups
+from tests.policies import set_policy
 from tests.unit.gp.pairwise import test_scored_groups as in_files
 from tests.unit.gp.pairwise.test_scored_groups import TABLE, X
 
@@ -15,8 +15,7 @@ FIXED = in_files.FIXED | {"tol": 0.1}  # few passes: rounds cost 30 ms each
 
 @pytest.fixture
 def _sampled(monkeypatch):
-    monkeypatch.setattr(scored_groups, "_ALL_ROWS", 40)
-    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._MAX_ROUNDS", 2)
+    set_policy(monkeypatch, "gp.pairwise", all_rows=40, most_rounds=2)
 
 
 def lazy():

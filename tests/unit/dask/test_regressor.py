@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import SVGPRegressor
 from skpref.exceptions import DataError
-from skpref.gp.sparse import sums
+from tests.policies import set_policy
 from tests.unit.dask.lazily import lazy
 from tests.unit.gp.sparse.test_sums import FIXED, TABLE, X
 
@@ -14,7 +14,7 @@ array = pytest.importorskip("dask.array")
 
 @pytest.fixture
 def _sampled(monkeypatch):
-    monkeypatch.setattr(sums, "SAMPLE_ROWS", 150)
+    set_policy(monkeypatch, "gp.sparse", sample_rows=150)
 
 
 @pytest.mark.usefixtures("client", "_sampled")

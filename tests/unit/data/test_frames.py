@@ -10,6 +10,7 @@ import pytest
 from skpref import CrowdGPPL, GPPLClassifier
 from skpref.data import from_choices, from_rankings, from_results, from_tasks, from_winners
 from skpref.exceptions import DataError, DataWarning
+from tests.policies import set_policy
 from tests.unit.data.stages import choice_of, choices_of, stages
 
 BATTLES = {
@@ -223,9 +224,9 @@ def test_surveys_have_a_column_of_ranks_for_each_item():
 def test_tasks_of_too_many_pairs_are_refused_before_they_are_made(monkeypatch):
     races = {"race": [1, 1, 1, 1, 2, 2], "item": ["x", "y", "z", "w", "x", "y"], "rank": [1, 2, 3, 4, 1, 2]}
     rows = from_rankings(races, by="race")  # a choice among four, among three, and two among two
-    monkeypatch.setattr("skpref.data.tasks._MOST_PAIRS", 11)
+    set_policy(monkeypatch, "data", most_pairs=11)
     assert len(choices_of(rows)) == 4
-    monkeypatch.setattr("skpref.data.tasks._MOST_PAIRS", 10)
+    set_policy(monkeypatch, "data", most_pairs=10)
     with pytest.raises(DataError, match="choices have 11 pairs of items, and may have 10: fit to some of the tasks"):
         choices_of(rows)
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skpref.data import Vocabulary, as_ids
-from skpref.data import ids as ids_module
 from skpref.data.columns import read_ids
 from skpref.data.ids import encoding_of, objects, shorten, single_id
 from skpref.exceptions import DataError, UnknownIdError
+from tests.policies import set_policy
 
 INT64_MAX, UINT64_MAX = 2**63 - 1, 2**64 - 1
 
@@ -321,7 +321,7 @@ def test_long_columns_have_the_same_encoding_with_and_without_pyarrow(other, mon
     if other is not None:
         column[50] = other
     short = encoding_of(as_ids(column))
-    monkeypatch.setattr(ids_module, "_LONG", 1)
+    set_policy(monkeypatch, "data", long_column=1)
     long = encoding_of(as_ids(column))
     assert short[0].tolist() == long[0].tolist() == list(dict.fromkeys(column.tolist()))
     assert short[1].tolist() == long[1].tolist()

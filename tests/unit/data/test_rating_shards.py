@@ -8,6 +8,7 @@ from skpref._sources import as_source
 from skpref.data import Ratings
 from skpref.data.shards import RatingColumns, RatingCounts, levels_of_all, rating_columns, read_rating_shard
 from skpref.exceptions import DataError
+from tests.policies import set_policy
 
 pandas = pytest.importorskip("pandas")
 pyarrow = pytest.importorskip("pyarrow")
@@ -85,7 +86,7 @@ def test_columns_are_checked_by_name():
 
 
 def test_a_dataset_is_read_in_runs_that_messages_name(tmp_path, monkeypatch):
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 3)
+    set_policy(monkeypatch, "data", batch_rows=3)
     stars = pandas.Categorical(["good", "bad", "fair", "good"], ["bad", "fair", "good"], ordered=True)
     frame = pandas.DataFrame({"who": USERS, "what": ITEMS, "y": stars})
     frame.to_parquet(tmp_path / "ratings.parquet")

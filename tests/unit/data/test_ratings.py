@@ -9,6 +9,7 @@ from skpref.data.columns import read_ids
 from skpref.data.levels import format_levels
 from skpref.data.ratings import Ratings, fingerprint, from_matrix, rating_levels
 from skpref.exceptions import DataError
+from tests.policies import set_policy
 
 IDS = ["ann", "bob", "cleo"]
 
@@ -295,7 +296,7 @@ def test_a_fingerprint_is_of_the_ratings_in_any_order_and_of_nothing_else():
 def test_a_fingerprint_of_many_rows_adds_their_runs_up(monkeypatch):
     columns = np.arange(10), np.arange(10.0)
     whole = fingerprint(*columns)
-    monkeypatch.setattr("skpref.data.ratings._ROWS", 3)
+    set_policy(monkeypatch, "data", rows_at_once=3)
     np.testing.assert_array_equal(fingerprint(*columns), whole)
 
 

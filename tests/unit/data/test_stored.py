@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 from skpref.data import TaskRows, from_choices, from_rankings, from_tasks, from_winners
 from skpref.data import stored as files
 from skpref.exceptions import DataError, MissingExtraError
+from tests.policies import set_policy
 
 pyarrow = pytest.importorskip("pyarrow")
 dataset = pytest.importorskip("pyarrow.dataset")
@@ -278,6 +279,6 @@ def test_readers_refuse_files_that_are_none_or_too_large(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="at least 1 row"):
         from_choices(tmp_path / "none.parquet", ["a", "b"], "best")
     pd.DataFrame(WIDE).to_parquet(tmp_path / "many.parquet")
-    monkeypatch.setattr(files, "MOST_STORED", 3)
+    set_policy(monkeypatch, "data", most_stored=3)
     with pytest.raises(DataError, match=r"X has 4 rows; tables of files .* at most 3"):
         from_choices(tmp_path / "many.parquet", ["a", "b"], "best")

@@ -12,6 +12,7 @@ from skpref.data import Vocabulary, as_ids
 from skpref.data import ids as vocabularies
 from skpref.data.ids import in_other_kinds, kinds_of, pack_ids, shorten, unpack_ids
 from skpref.exceptions import DataError, UnknownIdError
+from tests.policies import set_policy
 
 INT64_MAX, UINT64_MAX = 2**63 - 1, 2**64 - 1
 
@@ -219,7 +220,7 @@ def test_a_million_integer_ids_take_a_fraction_of_a_second(factor):
 
 
 def test_ids_far_apart_are_looked_up_in_blocks(monkeypatch):
-    monkeypatch.setattr(vocabularies, "_BLOCK", 3)
+    set_policy(monkeypatch, "data", rows_at_once=3)
     for ids in ([10**15, 5, -(10**15)], ["b", "a", "c"]):
         asked = [ids[k % 3] for k in range(8)]
         assert Vocabulary(ids).encode(asked).tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
@@ -252,7 +253,7 @@ def test_integers_take_the_type_that_holds_them(values, dtype):
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int16])
 @pytest.mark.parametrize("is_dense", [True, False])
 def test_integers_are_looked_up_whatever_their_type_and_size(is_dense, dtype, monkeypatch):
-    monkeypatch.setattr(vocabularies, "_SMALL_SPAN", 20 if is_dense else 0)
+    set_policy(monkeypatch, "data", small_span=20 if is_dense else 0)
     words = Vocabulary(np.array([7, 3, 1200, 5] if not is_dense else [7, 3, 12, 5], dtype=dtype))
     last = int(words.ids[2])
     for other in (np.int64, np.uint64, np.int16, np.uint16):

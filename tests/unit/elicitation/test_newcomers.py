@@ -9,6 +9,7 @@ from skpref import GibbsM3F
 from skpref.elicitation import Session, _raters
 from skpref.elicitation._raters import Newcomers, _elliptical_slice
 from skpref.factorization.max_margin.posterior import level_probabilities
+from tests.policies import set_policy
 
 
 def fitted(**options):
@@ -114,7 +115,7 @@ def test_a_slice_leaves_the_draws_of_a_posterior_with_two_modes_as_they_are_dist
 def test_beliefs_are_averages_over_samples(model, user, monkeypatch):
     posterior, item = model.posterior_, np.array([0, 3, 5, 9])
     samples = posterior.samples
-    monkeypatch.setattr(_raters, "_MAX_USERS", 40 * len(samples.users))  # all
+    set_policy(monkeypatch, "elicitation", most_users=40 * len(samples.users))  # all
     belief = _raters.belief_from_samples(posterior, user, item)
     users = range(40) if user is None else [user]
     draws = [(s, u) for s in range(len(samples.users)) for u in users]
@@ -132,7 +133,7 @@ def test_beliefs_are_averages_over_samples(model, user, monkeypatch):
     assert_allclose(belief.gain, gain, atol=1e-9)
     slope = (np.log(p_at(score + h)) - np.log(p_at(score - h))) / (2.0 * h)  # wrong within h of a kink of the loss
     assert_allclose(belief.precision, (p * slope**2).sum(axis=2).mean(axis=0), rtol=0.05)
-    monkeypatch.setattr(_raters, "_MAX_HELD", 2 * 3 * len(draws))  # two items at a time
+    monkeypatch.setattr(_raters, "BLOCK", 2 * 3 * len(draws))  # two items at a time
     for name, value in _raters.belief_from_samples(posterior, user, item[:3])._asdict().items():
         if isinstance(value, np.ndarray):
             assert_allclose(value, getattr(belief, name)[:3], err_msg=name)
@@ -142,7 +143,7 @@ def test_an_unseen_user_is_some_of_the_trained_ones(model, monkeypatch):
     monkeypatch.setattr(_raters, "_from_draws", lambda score, theta, _: (score, theta))
     n_samples = len(model.posterior_.samples.users)
     for most, n_each in ((1, 1), (n_samples, 1), (n_samples + 1, 2), (1000 * n_samples, 40)):
-        monkeypatch.setattr(_raters, "_MAX_USERS", most)
+        set_policy(monkeypatch, "elicitation", most_users=most)
         score, theta = _raters.belief_from_samples(model.posterior_, None, np.array([2, 4]))
         assert (score.shape, theta.shape) == ((n_each * n_samples, 2), (n_each * n_samples, 2))
         assert len(np.unique(score[:, 0])) == len(score)  # nobody twice

@@ -14,7 +14,8 @@ from skpref import Checkpoint
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
-from skpref.factorization.max_margin import base, calibration
+from skpref.factorization.max_margin import base
+from skpref.factorization.policy import POLICY
 from skpref.inference import gibbs
 from tests.unit.callbacks import StopAfter
 
@@ -364,9 +365,9 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(small, tmp_path, monkeypatc
         clone(model).set_params(C=0.1).fit(X, Y)
     with pytest.raises(CheckpointError, match="other data or parameters"):
         clone(model).set_params(random_state=5).fit(X, Y)
-    before, few = len(done), calibration.POLICY  # of which one fold is held out
+    before = len(done)  # of which one fold is held out
     model.fit(X, Y)
-    assert len(done) - before == 24 - 16 + few.forgetting_sweeps + few.calibration_sweeps
+    assert len(done) - before == 24 - 16 + POLICY.forgetting_sweeps + POLICY.calibration_sweeps
     same(model, clone(small).set_params(n_chains=2).fit(X, Y))
     assert not path.exists()
 

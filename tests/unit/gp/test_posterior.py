@@ -73,7 +73,7 @@ def test_blocks_of_rows_give_the_whole(monkeypatch):
     X, y, precision, new = regression(1)
     latent = exact_latent(X, y, precision)
     whole = latent.latent(new)
-    monkeypatch.setattr(posterior, "_CHUNK_BYTES", 8 * 12 * 3)  # three rows at a time
+    monkeypatch.setattr(posterior, "BLOCK", 12 * 3)  # three rows at a time
     for got, wanted in zip(latent.latent(new), whole, strict=True):
         assert_allclose(got, wanted, rtol=1e-12)
 

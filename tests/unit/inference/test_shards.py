@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 from skpref.inference import svi
 from skpref.inference.shards import OnDisk, ShardedProblem, ShardRows, Shards, realigned, summed
 from skpref.inference.sites import LAPLACE
+from tests.policies import set_policy
 from tests.unit.inference.conftest import LAYOUTS, draw_problem
 
 SCHEDULE = svi.Schedule(max_iter=40, tol=1e-6)
@@ -38,7 +39,7 @@ def sharded(case, shards, n_shards=3):
 @pytest.mark.parametrize("rule", ["vb", "laplace"])
 @pytest.mark.parametrize("few_rows", [0, 100])
 def test_a_fit_in_shards_is_the_fit_in_one_piece(layout, rule, few_rows, monkeypatch):
-    monkeypatch.setattr("skpref.inference.shards._FEW_ROWS", few_rows)
+    set_policy(monkeypatch, "inference", brought_rows=few_rows)
     case = draw_problem(0, layout, order=layout == "features")
     case.problem = replace(case.problem, rule=LAPLACE) if rule == "laplace" else case.problem
     whole = svi.fit(case.problem, case.state, SCHEDULE, case.rng)
@@ -161,7 +162,7 @@ def test_few_comparisons_are_brought_once_and_many_stay(monkeypatch):
     products = []
     n = case.problem.n_observations
     for few_rows, rounds in ((n, 2), (n, 1), (n - 1, 2)):  # items are brought once
-        monkeypatch.setattr("skpref.inference.shards._FEW_ROWS", few_rows)
+        set_policy(monkeypatch, "inference", brought_rows=few_rows)
         calls.clear()
         times = problem.normal_matrix(evaluation, expected, names)
         products.append([times(x), times(2.0 * x)])

@@ -11,8 +11,8 @@ from scipy import integrate
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from skpref.search import sampler
 from skpref.search.loop import open_study
+from skpref.search.policy import POLICY
 from skpref.search.pruner import RacingPruner
 from skpref.search.sampler import (
     ERROR,
@@ -91,7 +91,7 @@ def test_hyper_parameters_are_a_mode_and_follow_units():
     z, unit, d = (y - y.mean()) / y.std(), y.std(), 3
     lengths, rest = one.scales.inverse_squares, np.array([one.scales.scale, one.scales.noise]) / unit**2
     theta = np.append(-0.5 * np.log(lengths), 0.5 * np.log(rest))
-    prior = np.transpose([sampler._LENGTH] * d + [sampler._SCALE, sampler._NOISE])
+    prior = np.transpose([POLICY.length_prior] * d + [POLICY.scale_prior, POLICY.noise_prior])
     prior[0, :d] += 0.5 * np.log(d)
     at_mode = {"D": squared_differences(X, X, choices), "z": z, "variances": variances / unit**2}
     np.testing.assert_allclose(log_posterior(theta, **at_mode, centre=prior[0], width=prior[1])[1], 0.0, atol=0.02)

@@ -19,6 +19,7 @@ from skpref._callbacks import notify
 from skpref.exceptions import DataError, TrackingWarning
 from skpref.tracking import MLflowCallback, autolog, callback, track
 from skpref.tracking.run_metadata import describe_data
+from tests.policies import set_policy
 
 mlflow = pytest.importorskip("mlflow")
 pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 does not hand callbacks on")
@@ -319,7 +320,7 @@ def test_a_model_without_a_curve_has_that_of_its_iterations(stored):
 
 
 def test_a_long_fit_can_be_watched(stored, monkeypatch):
-    monkeypatch.setattr("skpref.tracking.outbox._BUFFER_SECONDS", 0.0)
+    set_policy(monkeypatch, "tracking", buffer_seconds=0.0)
     looks = []
 
     class Look:

@@ -15,6 +15,7 @@ from skpref import GPPLClassifier, VariationalFM
 from skpref.cli import main
 from skpref.exceptions import TrackingWarning
 from skpref.tracking import MLflowCallback, sync, track
+from tests.policies import set_policy
 
 mlflow = pytest.importorskip("mlflow")
 pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 does not hand callbacks on")
@@ -165,7 +166,7 @@ def test_a_store_that_comes_back_is_asked_again(closed_port, tmp_path, monkeypat
             VariationalFM(max_iter=2).set_callbacks(callback).fit(X, X[:, 0])
     VariationalFM(max_iter=2).set_callbacks(callback).fit(X, X[:, 0])  # too early
     assert stored("back").experiment is None
-    monkeypatch.setattr("skpref.tracking.outbox._RETRY_SECONDS", 0.0)
+    set_policy(monkeypatch, "tracking", retry_seconds=0.0)
     VariationalFM(max_iter=2).set_callbacks(callback).fit(X, X[:, 0])
     assert stored("back").tree() == [["VariationalFM"]]
     sync(tmp_path)

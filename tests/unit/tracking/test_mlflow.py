@@ -15,6 +15,7 @@ import pytest
 from skpref.exceptions import MissingExtraError, TrackingWarning
 from skpref.tracking import Tracker, sync
 from skpref.tracking.client import DEFAULT_URI, hold_interrupts, mlflow_call
+from tests.policies import set_policy
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -92,14 +93,14 @@ def test_values_that_are_not_finite_are_skipped_with_one_warning(stored):
     assert skips.data.metrics == {"bound": 1.0, "accuracy": 0.5}
 
 
-@pytest.mark.parametrize("limit", ["_BUFFER_POINTS", "_BUFFER_SECONDS"])
+@pytest.mark.parametrize("limit", ["buffer_points", "buffer_seconds"])
 def test_points_are_sent_when_there_are_many_or_they_are_old(limit, stored, monkeypatch):
     tracker = Tracker(f"buffered, {limit}")
     run = tracker.start("fit")
     tracker.log_metrics(run, {"loss": 1.0}, 1)
     store = stored(f"buffered, {limit}")
     assert store.curve(store.runs[0], "loss") == []
-    monkeypatch.setattr(f"skpref.tracking.outbox.{limit}", 2 if limit == "_BUFFER_POINTS" else 0.0)
+    set_policy(monkeypatch, "tracking", **{limit: 2 if limit == "buffer_points" else 0.0})
     tracker.log_metrics(run, {"loss": 0.5}, 2)
     assert store.curve(store.runs[0], "loss") == [(1, 1.0), (2, 0.5)]
     tracker.end(run)
@@ -288,7 +289,7 @@ def test_the_extra_is_named(monkeypatch):
 def test_another_process_may_be_first(what, monkeypatch, stored):
     import mlflow
 
-    monkeypatch.setattr("skpref.tracking.client._TABLES_SECONDS", 0.0)
+    set_policy(monkeypatch, "tracking", tables_seconds=0.0)
     look = mlflow.MlflowClient.get_experiment_by_name
     looks = []
 

@@ -16,6 +16,7 @@ from skpref import OneHotDesign, VariationalFM, VariationalFMClassifier, Variati
 from skpref.elicitation import Session
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.machine import sharded
+from tests.policies import set_policy
 
 pandas = pytest.importorskip("pandas")
 dataset = pytest.importorskip("pyarrow.dataset")
@@ -48,9 +49,8 @@ PAIRS = FRAME[["user", "item"]]
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch):
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 90)
-    monkeypatch.setattr(sharded, "_OWN_BYTES", 0)
-    monkeypatch.setattr(sharded, "_LEAST_ROWS", 40)
+    set_policy(monkeypatch, "data", batch_rows=90)
+    set_policy(monkeypatch, "factorization", own_bytes=0, least_shard_rows=40)
 
 
 def stored(folder, *names, frame=FRAME, n_files=3):
@@ -79,7 +79,7 @@ def test_one_shard_has_the_bits_of_pairs_in_memory(tmp_path, weight, monkeypatch
     in_memory = VariationalFM(groups=groups, **FAST).fit(X, FRAME.y, None if weight is None else FRAME[weight])
     path = stored(tmp_path, "user", "item", "y", *([weight] if weight else []))
     many = VariationalFM(**FAST).fit(path, "y", weight)
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 1000)
+    set_policy(monkeypatch, "data", batch_rows=1000)
     one = VariationalFM(**FAST).fit(path, "y", weight)
     for a, b in zip(numbers(one), numbers(in_memory), strict=True):
         assert_array_equal(a, b)
@@ -158,8 +158,8 @@ def test_levels(tmp_path, names, y, weight, monkeypatch):
     assert_array_equal(many.classes_, wanted.classes_)
     assert_allclose(many.predict_proba(LEVELS[names]), wanted.predict_proba(X), rtol=1e-9)
     assert many.score(LEVELS[names], LEVELS[y]) == wanted.score(X, LEVELS[y])
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 1000)
-    monkeypatch.setattr(sharded, "_LEAST_ROWS", 1000)
+    set_policy(monkeypatch, "data", batch_rows=1000)
+    set_policy(monkeypatch, "factorization", least_shard_rows=1000)
     one = VariationalFMOrdinal(**FAST).fit(path, y, weight)
     for a, b in zip([*numbers(one), one.thresholds_], [*numbers(wanted), wanted.thresholds_], strict=True):
         assert_array_equal(a, b)

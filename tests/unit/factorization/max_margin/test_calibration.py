@@ -14,6 +14,7 @@ from skpref.factorization.max_margin import calibration
 from skpref.factorization.max_margin.posterior import Calibration, Factors, level_probabilities
 from skpref.factorization.policy import POLICY
 from skpref.inference import gibbs
+from tests.policies import set_policy
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not stationary"),
@@ -128,7 +129,7 @@ def test_chains_do_not_change_and_few_ratings_leave_probabilities_uncalibrated(m
     model = clone(SMALL).fit(X, Y)
     assert clone(SMALL).fit(X[:9], Y[:9]).temperature_ == 1.0
     assert clone(SMALL).set_params(C=0.0).fit(X, Y).temperature_ == 1.0
-    monkeypatch.setattr(calibration, "POLICY", replace(POLICY, calibration_share=len(Y) + 1))
+    set_policy(monkeypatch, "factorization", calibration_share=len(Y) + 1)
     plain = clone(SMALL).fit(X, Y)
     assert plain.temperature_ == 1.0
     np.testing.assert_array_equal(plain.posterior_.samples.items, model.posterior_.samples.items)
@@ -195,7 +196,7 @@ def test_ratings_are_held_out_at_random(monkeypatch):
 
 
 def test_of_many_ratings_no_more_are_held_out_than_weights_need(monkeypatch):
-    monkeypatch.setattr(calibration, "POLICY", replace(POLICY, least_calibration=400))
+    set_policy(monkeypatch, "factorization", least_calibration=400)
     folds, real = [], calibration.best_calibration
     monkeypatch.setattr(calibration, "best_calibration", lambda *args: folds.extend(args[0]) or real(*args))
     clone(SMALL).fit(X, Y)

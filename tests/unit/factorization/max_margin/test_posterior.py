@@ -47,7 +47,7 @@ def test_scores_and_thresholds_are_those_of_each_user():
 
 @pytest.mark.parametrize("chunk", [1, 20, 1 << 24])
 def test_moments_of_scores_are_those_over_samples(chunk, monkeypatch):
-    monkeypatch.setattr(module, "_MAX_GATHERED", chunk)
+    monkeypatch.setattr(module, "BLOCK", chunk)
     posterior = m3f(Factors(U, V, THETA))
     posterior.validate()
     mean, variance = posterior.score_moments(USER, ITEM)
@@ -166,7 +166,7 @@ def test_samples_are_as_many_of_each_chain_and_of_the_same_sizes():
 
 
 def test_rows_are_taken_in_parts_that_fit_in_memory(monkeypatch):
-    monkeypatch.setattr(module, "_MAX_GATHERED", 24)
+    monkeypatch.setattr(module, "BLOCK", 24)
     assert module.parts(7, Factors(U, V, THETA)) == [slice(0, 3), slice(3, 6), slice(6, 9)]  # 8 numbers a row
     assert module.parts(0, Factors(U, V, THETA)) == []
     nodes = module._normal_nodes(3)

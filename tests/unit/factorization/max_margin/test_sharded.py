@@ -12,6 +12,7 @@ import skpref
 from skpref import Checkpoint, GibbsM3F
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.max_margin import sharded
+from tests.policies import set_policy
 
 pandas = pytest.importorskip("pandas")
 FAST = {"n_factors": 3, "C": 0.5, "max_iter": 6, "burn_in": 2, "random_state": 0}
@@ -31,8 +32,8 @@ X = FRAME[["user", "item"]]
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch):
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 90)
-    monkeypatch.setattr(sharded, "_SHARD_RATINGS", 150)
+    set_policy(monkeypatch, "data", batch_rows=90)
+    set_policy(monkeypatch, "factorization", shard_ratings=150)
 
 
 @pytest.fixture
@@ -71,8 +72,8 @@ def test_the_bits_are_those_of_a_fit_in_memory(path, options, weight):
 
 def test_the_shards_change_no_bit(path, monkeypatch):
     wanted = GibbsM3F(**FAST).fit(path)
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 1000)
-    monkeypatch.setattr(sharded, "_SHARD_RATINGS", 20)  # a user or an item in each
+    set_policy(monkeypatch, "data", batch_rows=1000)
+    set_policy(monkeypatch, "factorization", shard_ratings=20)  # a user or an item in each
     assert_same_bits(GibbsM3F(**FAST).fit(path), wanted)
 
 

@@ -34,7 +34,7 @@ def test_joint_draws_have_mean_and_covariance(monkeypatch):
     rng, n = np.random.default_rng(0), 60_000
     root = rng.standard_normal((3, 3))
     common, own, linear = root @ root.T, np.array([0.3, 1.0, 0.1]), np.array([1.0, -2.0, 0.5])
-    monkeypatch.setattr(m3f_chain, "_PART", 9 * 7_000)  # several parts
+    monkeypatch.setattr(m3f_chain, "BLOCK", 9 * 7_000)  # several parts
     theta = draw_thresholds(np.tile(own, (n, 1)), np.tile(linear, (n, 1)), Population(RHO, common), 1, 2)
     covariance = np.linalg.inv(common + np.diag(own))
     error = np.sqrt(np.diag(covariance) / n)

@@ -12,6 +12,7 @@ from skpref import CrowdGPPL
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
 from skpref.gp.crowd import annotators, posterior
+from tests.policies import set_policy
 
 pd = pytest.importorskip("pandas")
 
@@ -214,7 +215,7 @@ def test_pairs_are_drawn_as_often_as_they_were_compared(monkeypatch):
     y = [1] * 80 + rng.permutation([0, 1] * 4).tolist() + [1, 1]
     model = quick().fit(rows, y)
     exact = model.annotators(n_samples=400).set_index("user")["accuracy"]
-    monkeypatch.setattr(annotators, "_PAIRS", 3)
+    set_policy(monkeypatch, "gp.crowd", annotator_pairs=3)
     sampled = np.mean([model.annotators(n_samples=50, random_state=s)["accuracy"] for s in range(30)], axis=0)
     np.testing.assert_allclose(sampled, exact, atol=0.05)
     assert exact["careful"] > 0.85

@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpref.gp.crowd import blocks as module
-from skpref.gp.crowd import users as stacks
 from skpref.gp.crowd.blocks import UserBlocks, integrate_out, iterate_users, marginals, personal_moments
 from skpref.gp.crowd.users import UserRows
+from tests.policies import set_policy
 
 
 @pytest.mark.parametrize("most", [1, 2**20])  # entries in memory: users one by one, or together
@@ -15,7 +15,7 @@ from skpref.gp.crowd.users import UserRows
 @pytest.mark.parametrize("n_groups", [1, 2])  # what users share differs by group, what is their own does not
 def test_moments_are_those_of_the_joint_gaussian(*, order, most, n_groups, monkeypatch):
     monkeypatch.setattr(module, "_MOST_ENTRIES", most)
-    monkeypatch.setattr(stacks, "_STACK", most)
+    set_policy(monkeypatch, "gp.crowd", stack=most)
     # The first user has fewer pairs than items, and all have a pair whose right side is the first of their items.
     user = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
     left, right = np.array([[3, 1, 3, 1, 0, 2, 2, 1, 1, 2, 3], [1, 3, 1, 0, 2, 1, 0, 0, 2, 0, 0]])

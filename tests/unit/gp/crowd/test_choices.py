@@ -15,6 +15,7 @@ from skpref.datasets import make_choices
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.likelihoods import Luce
 from skpref.search import default_space
+from tests.policies import set_policy
 
 DATA = make_choices(n_users=12, n_tasks=6, none=True, random_state=0)
 K = DATA.X.shape[1] - 1
@@ -274,7 +275,7 @@ def test_files_of_tasks_are_brought_into_memory(model, tmp_path, monkeypatch):
     assert_array_equal(stored.predict_proba(frame), clone(model).fit(frame, y).predict_proba(frame))
     with pytest.raises(DataError, match="there is no column 'best'"):
         clone(model).fit(tmp_path / "tasks.parquet", "best")
-    monkeypatch.setattr("skpref.data.stored.MOST_STORED", 3)
+    set_policy(monkeypatch, "data", most_stored=3)
     with pytest.raises(DataError, match=f"X has {len(y)} rows; tasks, grades.* at most 3: fit to a part"):
         clone(model).fit(tmp_path / "tasks.parquet", "chosen")
     assert {"likelihood", "order_effect"}.isdisjoint(default_space(model))

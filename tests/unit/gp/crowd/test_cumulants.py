@@ -18,6 +18,7 @@ from skpref.gp.crowd.spread import correction_of_scale, log_ratio
 from skpref.gp.crowd.users import UserRows
 from skpref.inference.scale import FixedScale
 from skpref.likelihoods import PairwiseProbit
+from tests.policies import set_policy
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
@@ -91,7 +92,7 @@ def test_the_scale_of_a_fit_is_corrected(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_some_users_tell_the_correction_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = crowd(60, 5, 10, 3.0)
-    monkeypatch.setattr(fitting, "MAX_CHOICE", 300)
+    set_policy(monkeypatch, "gp.crowd", most_choice=300)
     seen: list[int] = []
     correct = fitting.correction_of_scale
     monkeypatch.setattr(

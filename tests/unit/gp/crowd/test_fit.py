@@ -14,6 +14,7 @@ from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd import fit as crowd_fit
 from skpref.inference.svi import Schedule
 from skpref.kernels import Linear
+from tests.policies import set_policy
 
 _rng = np.random.default_rng(6)
 N, U, P = 8, 8, 320
@@ -138,7 +139,7 @@ def test_factors_come_back_when_more_comparisons_support_them(options):
 @pytest.mark.filterwarnings("ignore:The comparisons form", "ignore:.*did not converge")
 def test_many_users_with_one_answer_each(monkeypatch):
     # As above four million numbers users x items, with fewer items than users.
-    monkeypatch.setattr("skpref.gp.crowd.model._SMALL_SVD", 0)
+    set_policy(monkeypatch, "gp.crowd", small_svd=0)
     left = np.arange(40) % 6
     rows = np.column_stack([np.arange(40), left, (left + 1 + np.arange(40) % 4) % 6])
     assert np.all(np.isfinite(quick().fit(rows, np.arange(40) % 2).predict_proba(rows)))

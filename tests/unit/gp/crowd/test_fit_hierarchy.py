@@ -20,12 +20,14 @@ from skpref.gp.crowd.hierarchy import start_state
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates
 from skpref.gp.crowd.places import Places
+from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.shape import Shape
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.entities import Items
 from skpref.inference.basis import InducingBasis
 from skpref.inference.scale import GammaScale
 from skpref.kernels import Linear
+from tests.policies import set_policy
 from tests.unit.gp.crowd.test_hierarchy import crowd_model
 
 pytestmark = pytest.mark.usefixtures("all_candidates")
@@ -81,7 +83,7 @@ def test_users_are_drawn_until_they_have_enough_comparisons(most):
 
 
 def test_of_many_comparisons_the_personal_covariance_is_learnt_from_some_first(monkeypatch):
-    monkeypatch.setattr(fit_hierarchy, "_MAX_AVERAGE", 300)
+    set_policy(monkeypatch, "gp.crowd", most_averaged=300)
     model, start = crowd_model(penalty=1.0)
     given, rng = 0.1 * model.shape, np.random.default_rng(0)
     S = fit_hierarchy._learn_from_more_users(model, start, given, rng)
@@ -89,7 +91,7 @@ def test_of_many_comparisons_the_personal_covariance_is_learnt_from_some_first(m
     first = replace(start_state(part, start.scales, start.likelihood, 1.0), S=given)
     assert_array_equal(S, fit_hierarchy.fit_to_choose(part, first).state.S)
     assert fit_hierarchy._learn_from_more_users(replace(model, max_rank=0), start, given, rng) is given
-    monkeypatch.setattr(fit_hierarchy, "_MAX_AVERAGE", 600)
+    set_policy(monkeypatch, "gp.crowd", most_averaged=600)
     assert fit_hierarchy._learn_from_more_users(model, start, given, rng) is given
 
 
@@ -98,7 +100,7 @@ def test_candidates_are_in_units_of_the_scale_and_of_the_items():
     assert (many.floor, many.prior_weight, many.penalty) == (12.0, 5.0, 0.1)
     assert few.prior_weight == 0.5
     assert Regularisation.candidate(3, 3.0, 10).prior_weight == 0.5  # without a prior of a weight of its own
-    candidates = [Regularisation.candidate(k, 1.0, 10) for k in range(len(fit_hierarchy._CANDIDATES))]
+    candidates = [Regularisation.candidate(k, 1.0, 10) for k in range(len(POLICY.candidates))]
     assert [part.penalty for part in candidates] == [0.3, 0.1, 0.3, 2.0, 0.3]
     assert [part.floor for part in candidates] == [1.0, 4.0, 1.0, 0.3, 0.1]
     assert [part.prior_weight for part in candidates] == [20.0, 5.0, 5.0, 0.5, 5.0]
@@ -189,7 +191,7 @@ def test_the_regularisation_that_predicts_best_is_chosen(monkeypatch, gains, n_h
         for number in range(5)
     ]
     looked = []
-    monkeypatch.setattr(fit_hierarchy, "_HELD_OUT", n_held)
+    set_policy(monkeypatch, "gp.crowd", held_out=n_held)
     monkeypatch.setattr(
         fit_hierarchy,
         "fit_to_choose",
@@ -261,12 +263,12 @@ def test_covariances_of_several_regularisations_are_averaged(monkeypatch):
     isotropic, again = [member.state.S for member in members[before:]]
     assert not np.allclose(again, of_folds)
     assert_allclose(model.posterior_.S, average(isotropic, again))
-    monkeypatch.setattr(fit_hierarchy, "MAX_CHOICE", 50)
+    set_policy(monkeypatch, "gp.crowd", most_choice=50)
     members.clear()
     model.fit(data.comparisons, data.y)
     isotropic, S = [member.state.S for member in members]
     assert_allclose(model.posterior_.S, S * (np.trace(isotropic) / np.trace(S)) ** 0.4)
-    monkeypatch.setattr(fit_hierarchy, "_MAX_AVERAGE", 50)
+    set_policy(monkeypatch, "gp.crowd", most_averaged=50)
     members.clear()
     model.fit(data.comparisons, data.y)
     assert not members

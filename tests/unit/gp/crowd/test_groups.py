@@ -13,8 +13,9 @@ from sklearn.base import clone
 
 from skpref import CrowdGPPL, GPPLClassifier, Table
 from skpref.exceptions import DataError, UnknownIdError
-from skpref.gp.crowd import fit_hierarchy, hierarchy, spread
 from skpref.gp.crowd.places import Places
+from skpref.gp.crowd.policy import POLICY
+from tests.policies import set_policy
 
 N_ITEMS, CATEGORIES, N_JUDGES = 6, ["chat", "code", "maths"], 12
 ITEMS = [f"i{k}" for k in range(N_ITEMS)]
@@ -43,10 +44,9 @@ def crowd(**options):
 def few_candidates():
     """Choose between two ways to hold the covariance of tastes down, on one fold: fits take a tenth of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES[:1])
-        patch.setattr(fit_hierarchy, "_HELD_OUT", 1)
-        patch.setattr(spread, "_LARGEST", 0.0)  # S is known, so that the posterior is a joint normal distribution
-        patch.setattr(spread, "_PASSES", 1)  # and sites stay
+        set_policy(patch, "gp.crowd", candidates=POLICY.candidates[:1], held_out=1)
+        # S is known, so that the posterior is a joint normal distribution, and sites stay.
+        set_policy(patch, "gp.crowd", largest_spread=0.0, spread_passes=1)
         yield
 
 
@@ -263,7 +263,7 @@ def test_later_answers_may_be_of_new_groups_items_and_users(data):
 
 def test_a_few_new_answers_move_the_users_who_gave_them(data, monkeypatch):
     X, y, _ = data
-    monkeypatch.setattr(hierarchy, "_FEW", 10)
+    set_policy(monkeypatch, "gp.crowd", few_comparisons=10)
     later = pd.DataFrame({"judge": [0] * 8, "category": "art", "a": ["i1", "i2"] * 4, "b": ["i0", "i3"] * 4})
     model = crowd().fit(X, y)
     before, S = model.predict_proba(X)[:, 1], model.posterior_.S
@@ -354,7 +354,7 @@ def test_names_of_groups_are_checked(model, data):
 
 
 def test_too_many_groups_are_refused(data, monkeypatch):
-    monkeypatch.setattr("skpref.gp.crowd.consensus.MOST_ITEMS", 20)
+    set_policy(monkeypatch, "gp.crowd", most_items=20)
     with pytest.raises(DataError, match="18 items by group were compared, and utilities have 24 variables"):
         crowd().fit(*data[:2])
 

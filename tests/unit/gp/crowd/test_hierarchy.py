@@ -10,13 +10,14 @@ from scipy.special import ndtr
 from skpref import CrowdGPPL, Table
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
-from skpref.gp.crowd import hierarchy, spread, tastes
+from skpref.gp.crowd import hierarchy, tastes
 from skpref.gp.crowd.hierarchy import Hierarchy, fit_hierarchy, start_state
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.users import UserRows
 from skpref.inference.scale import FixedScale, GammaScale, moved_scale
 from skpref.likelihoods import PairwiseProbit
+from tests.policies import set_policy
 
 DATA = make_crowd(n_users=12, n_items=6, n_comparisons=200, n_factors=1, random_state=2)
 LAYOUTS = {
@@ -31,8 +32,7 @@ LAYOUTS = {
 @pytest.fixture(autouse=True)
 def _known_covariance(monkeypatch):
     """Take S for known, so that the posterior is one joint normal distribution."""
-    monkeypatch.setattr(spread, "_LARGEST", 0.0)
-    monkeypatch.setattr(spread, "_PASSES", 1)  # sites stay
+    set_policy(monkeypatch, "gp.crowd", largest_spread=0.0, spread_passes=1)  # sites stay
 
 
 def joint(posterior):

@@ -10,7 +10,7 @@ from skpref import CrowdGPPL
 from skpref.data import Table
 from skpref.exceptions import DataWarning
 from skpref.search import default_space
-from tests.conftest import choosing
+from tests.conftest import USUAL, choosing
 
 N, N_USERS, K = 12, 60, 4
 
@@ -38,7 +38,7 @@ def model():
 
 def test_products_differ_by_more_than_their_attributes():
     table, X, y, utility = panel(1.0)
-    with choosing(0):  # as for users: intervals depend on it
+    with choosing(USUAL):  # as for users: intervals depend on it
         model, alone = (
             CrowdGPPL(table, likelihood="luce", random_state=0, **more).fit(X, y)
             for more in ({}, {"item_effects": False})

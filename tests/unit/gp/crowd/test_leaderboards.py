@@ -9,6 +9,7 @@ from skpref import CrowdGPPL, GPPLClassifier
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.crowd import leaderboards
 from skpref.plots import RankingDisplay, WinMatrixDisplay, offscreen_axes
+from tests.policies import set_policy
 
 _rng = np.random.default_rng(0)
 N = 120
@@ -84,13 +85,13 @@ def test_what_cannot_be_shown_is_refused(model, monkeypatch):
         model.win_matrix(["q", "w"])
     with pytest.raises(DataError, match="user must be the id of one user"):
         model.win_matrix(user=["ann"])
-    monkeypatch.setattr(leaderboards, "_MAX_MATRIX", 3)
+    set_policy(monkeypatch, "gp.crowd", most_matrix=3)
     with pytest.raises(DataError, match="win_matrix of 4 items: it takes at most 3; name the items"):
         model.win_matrix()
     users = [*model.user_ids_[:2].tolist(), "zoe"]
-    monkeypatch.setattr(leaderboards, "_MAX_PERSONAL", 12)
+    set_policy(monkeypatch, "gp.crowd", most_personal=12)
     assert model.utility(users=users).shape == (3, 4)
-    monkeypatch.setattr(leaderboards, "_MAX_PERSONAL", 11)
+    set_policy(monkeypatch, "gp.crowd", most_personal=11)
     with pytest.raises(DataError, match=r"Utilities of 3 users by 4 items take 0\.0 GB; pass fewer"):
         model.utility(users=users)
 

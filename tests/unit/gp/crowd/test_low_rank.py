@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
 from skpref import CrowdGPPL
-from skpref.gp.crowd import base, fit_hierarchy, held_out
+from skpref.gp.crowd import fit_hierarchy, held_out
 from skpref.gp.crowd.tastes import curvature_of_scale, log_curvature
+from tests.policies import set_policy
 from tests.unit.gp.crowd.test_hierarchy import crowd_model
 
 N_ITEMS, N_USERS = 40, 60
@@ -17,8 +18,7 @@ N_ITEMS, N_USERS = 40, 60
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    for name in ("_SEVERAL_ITEMS", "_MANY_ITEMS"):
-        monkeypatch.setattr(fit_hierarchy, name, 30)
+    set_policy(monkeypatch, "gp.crowd", several_items=30, many_items=30)
 
 
 def crowd(taste, n_answers=25, seed=0):
@@ -54,7 +54,7 @@ def test_strong_directions_are_found_and_what_is_beside_them_stays_uncertain(mon
     sizes = np.linalg.eigvalsh(model.posterior_.S)
     assert sizes[-2] > 3.0 * sizes[-3]
     assert 0.8 <= covered(model, f) <= 0.98
-    monkeypatch.setattr(held_out, "_SHARES", ())
+    set_policy(monkeypatch, "gp.crowd", factor_shares=())
     alone = CrowdGPPL(random_state=0).fit(X, y)
     assert_allclose(alone.posterior_.S, alone.posterior_.S[0, 0] * np.eye(N_ITEMS), atol=1e-12)
     assert losses(model, f) < losses(alone, f) - 0.01
@@ -71,7 +71,7 @@ def test_where_all_agree_tastes_have_no_directions():
 def test_factors_are_compared_with_what_few_items_have(monkeypatch):
     X, y, f = crowd(1.2)
     plain = CrowdGPPL(random_state=0).fit(X, y)
-    monkeypatch.setattr(fit_hierarchy, "_SEVERAL_ITEMS", 30)
+    set_policy(monkeypatch, "gp.crowd", several_items=30)
     monkeypatch.setattr(fit_hierarchy, "choose_factors", lambda *_: (0.1, -1e9))
     same = CrowdGPPL(random_state=0).fit(X, y)
     assert_array_equal(same.posterior_.S, plain.posterior_.S)
@@ -95,9 +95,8 @@ def test_everything_beside_tastes_is_learnt_as_for_few_items(options):
 @pytest.mark.usefixtures("few_are_many")
 def test_files_and_later_answers_are_those_of_memory(tmp_path, monkeypatch):
     pandas = pytest.importorskip("pandas")
-    for module in (base, fit_hierarchy):
-        monkeypatch.setattr(module, "MAX_CHOICE", 600)
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 400)
+    set_policy(monkeypatch, "gp.crowd", most_choice=600)
+    set_policy(monkeypatch, "data", batch_rows=400)
     X, y, _ = crowd(1.2)
     rows = pandas.DataFrame(X, columns=["user", "left", "right"])
     names = {"user": "user", "left": "left", "right": "right"}

@@ -14,6 +14,7 @@ from skpref.inference.terms.base import Segment
 from skpref.inference.terms.entities import EntityTerm
 from skpref.inference.terms.pairs import PairTerm
 from skpref.inference.terms.products import FactorTerm, ProductTerm
+from tests.policies import set_policy
 
 RNG = np.random.default_rng(0)
 N_USERS, N_ITEMS, P = 4, 6, 40
@@ -41,7 +42,7 @@ def of_users_and_items(slope):
 @pytest.mark.parametrize("with_features", [False, True])
 @pytest.mark.parametrize("small", [0, 4_000_000])
 def test_factors_start_along_the_steepest_slope(monkeypatch, small, *, with_features):
-    monkeypatch.setattr(model, "_SMALL_SVD", small)  # 0: randomised, which is exact for so few
+    set_policy(monkeypatch, "gp.crowd", small_svd=small)  # 0: randomised, which is exact for so few
     bases = (RNG.standard_normal((N_ITEMS, 5)), RNG.standard_normal((N_USERS, 3))) if with_features else (None, None)
     silent = SimpleNamespace(standard_normal=np.zeros, integers=lambda _: 0)
     v, w = model._leading_factors(product(0, 1, bases=bases), SLOPE, 2, silent)

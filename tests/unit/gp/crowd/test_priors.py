@@ -5,14 +5,14 @@ import pytest
 
 from skpref import CrowdGPPL
 from skpref.datasets import make_crowd
-from skpref.gp.crowd import base
 from skpref.gp.crowd import fit as crowd_fit
 from skpref.gp.crowd.posterior import CrowdPosterior
+from tests.policies import set_policy
 
 
 @pytest.fixture
 def many(monkeypatch):
-    monkeypatch.setattr(base, "MOST_ITEMS", 2)
+    set_policy(monkeypatch, "gp.crowd", most_items=2)
 
 
 def crowd(n_factors, seed=1):
@@ -70,7 +70,7 @@ def test_few_comparisons_keep_the_given_priors(monkeypatch):
 
 @pytest.mark.usefixtures("many")
 def test_a_choice_may_look_at_some_users_only(monkeypatch):
-    monkeypatch.setattr(crowd_fit, "_CHOICE_ROWS", 300)
+    set_policy(monkeypatch, "gp.crowd", prior_rows=300)
     sizes = []
     scratch = crowd_fit._fit_from_scratch
 

@@ -12,12 +12,13 @@ import skpref
 from skpref import CrowdGPPL, Table
 from skpref.data import Comparisons
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
-from skpref.gp.crowd import base, fit_hierarchy
+from skpref.gp.crowd import fit_hierarchy
 from skpref.gp.crowd.consensus import heaviest_user
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.crowd.sharded import bounds_of
 from skpref.inference.shards import OnDisk
+from tests.policies import set_policy
 
 pandas = pytest.importorskip("pandas")
 ITEMS, USERS = np.array([f"item {k}" for k in range(6)]), np.array([f"user {k:02d}" for k in range(15)])
@@ -26,9 +27,8 @@ COLUMNS = ["user", "left", "right"]
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch):
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 90)
-    for module in (base, fit_hierarchy):
-        monkeypatch.setattr(module, "MAX_CHOICE", 100)
+    set_policy(monkeypatch, "data", batch_rows=90)
+    set_policy(monkeypatch, "gp.crowd", most_choice=100)
     # Fits that choose take most of the time.
     chosen = (Regularisation(0.3, 1.0, 0.5),)
     monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _, isotropic, *__: (chosen, [isotropic.state.S]))
@@ -98,8 +98,7 @@ def test_a_fit_to_a_file_is_the_fit_in_memory(stored, options):
 
 
 def test_few_comparisons_give_the_bits_of_a_fit_in_memory(stored, monkeypatch):
-    for module in (base, fit_hierarchy):
-        monkeypatch.setattr(module, "MAX_CHOICE", 1000)
+    set_policy(monkeypatch, "gp.crowd", most_choice=1000)
     rows, path = stored
     here, there = CrowdGPPL(random_state=0).fit(rows[COLUMNS], rows.y), CrowdGPPL(random_state=0).fit(path)
     assert there.lower_bounds_ == here.lower_bounds_
@@ -108,8 +107,7 @@ def test_few_comparisons_give_the_bits_of_a_fit_in_memory(stored, monkeypatch):
 
 
 def test_kernels_are_learnt_from_a_sample_where_comparisons_are_many(stored, monkeypatch):
-    for module in ("skpref.gp.pairwise.fit", "skpref.gp.crowd.fit_hierarchy"):
-        monkeypatch.setattr(f"{module}.HYPER_PAIRS", 120)
+    set_policy(monkeypatch, "gp.pairwise", hyper_pairs=120)
     items = Table(np.linspace(-1, 1, 6)[:, None], ids=ITEMS)
     fits = [CrowdGPPL(items, random_state=0).fit(stored[1]) for _ in range(2)]
     assert fits[0].lower_bounds_ == fits[1].lower_bounds_
@@ -198,7 +196,7 @@ def test_more_items_or_larger_weights_than_a_covariance_takes_are_fitted_in_memo
     assert isinstance(model.posterior_, CrowdPosterior)
     with pytest.raises(DataError, match=r"weigh up to 1e\+10 together; inference='ep' takes at most 3e\+05"):
         CrowdGPPL(weight="times", inference="ep").fit(path)
-    monkeypatch.setattr("skpref.gp.crowd.base.MOST_ITEMS", 5)
+    set_policy(monkeypatch, "gp.crowd", most_items=5)
     assert isinstance(CrowdGPPL(random_state=0, tol=0.1).fit(path).posterior_, CrowdPosterior)
 
 

@@ -9,6 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpref import CrowdGPPL
 from skpref.exceptions import DataError
 from skpref.gp.crowd import fit_hierarchy, spread
+from skpref.gp.crowd.policy import POLICY
+from tests.policies import set_policy
 
 pytestmark = pytest.mark.usefixtures("all_candidates")
 
@@ -36,8 +38,7 @@ def model():
 def known():
     """The same model, as if S were known."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spread, "_LARGEST", 0.0)
-        patch.setattr(spread, "_PASSES", 1)  # sites stay
+        set_policy(patch, "gp.crowd", largest_spread=0.0, spread_passes=1)  # sites stay
         X, y, _ = draw(0)
         return CrowdGPPL(order_effect=True, random_state=0).fit(X, y)
 
@@ -110,7 +111,7 @@ def test_few_answers_a_user_say_less_of_the_scale_than_numbers_would():
     for n_each in (1, 4, 40):
         model, fit = crowd(n_each)
         shares.append(spread._share_known(model, *spread.end_of_fit(model, fit.state)))
-    assert spread._LEAST_KNOWN <= shares[0] < shares[1] < shares[2] < 1.0
+    assert POLICY.least_known <= shares[0] < shares[1] < shares[2] < 1.0
     assert shares[1] < 0.2 < shares[2]
 
 

@@ -11,12 +11,13 @@ from scipy.special import logsumexp
 from skpref import CrowdGPPL, save
 from skpref.elicitation._people import PairUser
 from skpref.exceptions import DataError
-from skpref.gp.crowd import annotators, hierarchy
+from skpref.gp.crowd import annotators
 from skpref.gp.pairwise import thresholds
 from skpref.gp.pairwise.thresholds import TieThresholds, information, predict_answers, threshold_derivatives
 from skpref.likelihoods import PairwiseLogitTies, PairwiseProbitTies
 from skpref.likelihoods.ties import share_of_left
 from skpref.metrics import answers_log_loss
+from tests.policies import set_policy
 
 PLAIN = {"n_factors": 0, "inference": "ep", "likelihood": "logit-ties"}  # without tastes
 LIKELIHOODS = [PairwiseLogitTies(0.4), PairwiseProbitTies(0.4)]
@@ -243,7 +244,7 @@ def test_damaged_thresholds_are_refused(fitted, tmp_path):
 
 
 def test_more_answers_move_the_thresholds_of_those_who_gave_them(monkeypatch):
-    monkeypatch.setattr(hierarchy, "_FEW", 100)
+    set_policy(monkeypatch, "gp.crowd", few_comparisons=100)
     X, y, _ = crowd(3, 0.8)
     model = CrowdGPPL(**PLAIN, random_state=0).fit(X, y)
     before = model._thresholds

@@ -12,6 +12,7 @@ from skpref.gp.crowd.blocks import UserBlocks, integrate_out, marginals
 from skpref.gp.crowd.timeline import Timeline
 from skpref.gp.crowd.users import UserRows
 from skpref.plots import SkillCurvesDisplay
+from tests.policies import set_policy
 
 pd = pytest.importorskip("pandas")
 ITEMS = [f"m{k}" for k in range(6)]
@@ -46,8 +47,7 @@ def fitted(X, y, **parameters):
 def _few_steps():
     """Cut times into few steps, which is faster."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skpref.gp.crowd.timeline._MOST_STEPS", 14)
-        patch.setattr("skpref.gp.crowd.timeline._FEW_STEPS", 6)
+        set_policy(patch, "gp.crowd", most_steps=14, few_steps=6)
         yield
 
 
@@ -119,8 +119,7 @@ def test_files_are_the_same_fit(data, model, tmp_path):
 
 
 def test_many_answers_in_a_file_are_those_in_memory(tmp_path, monkeypatch):
-    for module in ("base", "fit_hierarchy"):
-        monkeypatch.setattr(f"skpref.gp.crowd.{module}.MAX_CHOICE", 1000)
+    set_policy(monkeypatch, "gp.crowd", most_choice=1000)
     X, y, _ = answers(1100, n_users=60)
     X.assign(y=y).to_parquet(tmp_path / "answers.parquet", row_group_size=300)
     of_file = fitted(tmp_path / "answers.parquet", "y", tol=1e-2)

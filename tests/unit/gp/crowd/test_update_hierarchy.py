@@ -9,7 +9,8 @@ import pytest
 
 from skpref import CrowdGPPL
 from skpref.datasets import make_crowd
-from skpref.gp.crowd import hierarchy, spread
+from skpref.gp.crowd import hierarchy
+from tests.policies import set_policy
 from tests.unit.gp.crowd.test_hierarchy import joint
 
 pytestmark = pytest.mark.usefixtures("all_candidates")
@@ -34,8 +35,7 @@ LAYOUTS = {  # and how far means may be apart, in standard deviations
 @pytest.fixture(autouse=True)
 def _known_covariance(monkeypatch):
     """Take S for known, so that the posterior is one joint normal distribution."""
-    monkeypatch.setattr(spread, "_LARGEST", 0.0)
-    monkeypatch.setattr(spread, "_PASSES", 1)  # sites stay
+    set_policy(monkeypatch, "gp.crowd", largest_spread=0.0, spread_passes=1)  # sites stay
 
 
 @cache
@@ -47,7 +47,7 @@ def earlier(layout="ids", **params):
 def learnt(patch, *layout, **params):
     """A model that learnt more answers, all again or (with a patch) those of some users, and its earlier posterior."""
     if patch is not None:
-        patch.setattr(hierarchy, "_FEW", 0)
+        set_policy(patch, "gp.crowd", few_comparisons=0)
     model = copy.deepcopy(earlier(*layout, **params))
     before = model.posterior_
     return model.partial_fit(ROWS[NEW], Y[NEW]), before
@@ -68,7 +68,7 @@ def test_an_update_is_near_all_learnt_again(layout, monkeypatch):
 
 
 def test_an_update_is_the_exact_posterior_given_its_sites(monkeypatch):
-    monkeypatch.setattr(hierarchy, "_FEW", 0)
+    set_policy(monkeypatch, "gp.crowd", few_comparisons=0)
     model = CrowdGPPL(random_state=0).fit(ROWS[OLD[:600]], Y[OLD[:600]]).partial_fit(ROWS[NEW], Y[NEW])
     mean, covariance, rows = joint(posterior := model.posterior_)
     K, n, u = posterior.consensus.mean.size, posterior.n_seen, posterior.n_users - 1
@@ -104,7 +104,7 @@ def test_new_items_beside_features_of_users_let_all_be_learnt_again(monkeypatch)
 
 
 def test_all_is_learnt_again_when_answers_have_grown(monkeypatch):
-    monkeypatch.setattr(hierarchy, "_FEW", 0)
+    set_policy(monkeypatch, "gp.crowd", few_comparisons=0)
     model = copy.deepcopy(earlier())
     model.partial_fit(np.vstack([ROWS[NEW], ROWS[OLD] + [[50, 0, 0]]]), np.append(Y[NEW], Y[OLD]))
     assert model.posterior_.n_learnt == model.posterior_.tau.size

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skpref.gp.crowd.users import UserRows
+from tests.policies import set_policy
 
 
 @pytest.mark.parametrize("order", [False, True])
@@ -46,6 +47,6 @@ def test_sums_of_some_users_at_a_time(monkeypatch, n_users):
     for u, (low, high) in enumerate(zip(users.starts[:-1], users.starts[1:], strict=True)):
         wanted[u] = users.user_rows(u).T @ weight[low:high]
     whole = users.sum_by_user(weight).toarray()
-    monkeypatch.setattr("skpref.gp.crowd.users._USERS", 4)
+    set_policy(monkeypatch, "gp.crowd", users_at_once=4)
     np.testing.assert_array_equal(users.sum_by_user(weight).toarray(), whole)
     np.testing.assert_allclose(whole, wanted, atol=1e-12)

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import BayesianGPLVM
-from skpref.gp.latent import batches, estimator
+from skpref.gp.latent import batches
 from skpref.gp.latent.bound import Inputs, LatentHyper
+from tests.policies import set_policy
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 _rng = np.random.default_rng(3)
@@ -17,7 +18,7 @@ X = CLEAN + 0.05 * _rng.standard_normal(CLEAN.shape)
 
 @pytest.fixture(autouse=True)
 def _small_sample(monkeypatch):
-    monkeypatch.setattr(estimator, "_FIRST_SAMPLE", 150)
+    set_policy(monkeypatch, "gp.latent", first_sample=150)
 
 
 def fitted(**options):

@@ -10,8 +10,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skpref import LBFGS, GPOrdinalRegressor
 from skpref.exceptions import DataError
-from skpref.gp.ordinal import fit as ordinal_fit
 from skpref.likelihoods import OrdinalLogit, OrdinalRobust
+from tests.policies import set_policy
 
 _rng = np.random.default_rng(7)
 X = _rng.standard_normal((40, 2))
@@ -30,8 +30,7 @@ def many():
 
 def test_the_default_searches_samples_and_fits_thresholds_to_all_rows(many, monkeypatch):
     rows, y = many
-    monkeypatch.setattr(ordinal_fit, "_FEW_ROWS", 25)
-    monkeypatch.setattr(ordinal_fit, "_MORE_ROWS", 40)
+    set_policy(monkeypatch, "gp.ordinal", few_rows=25, more_rows=40)
     model = GPOrdinalRegressor(random_state=0).fit(rows, y)
     assert model.posterior_.alpha.shape == (60,)
     assert model.converged_

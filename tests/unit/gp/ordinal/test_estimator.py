@@ -17,6 +17,7 @@ from skpref.exceptions import DataError, DataWarning
 from skpref.gp.posterior import ExactLatent, SparseLatent
 from skpref.kernels import AdditiveMatern, Identity, Linear, ProductMatern
 from tests.examples import examples
+from tests.policies import set_policy
 
 _rng = np.random.default_rng(7)
 N = 40
@@ -201,7 +202,7 @@ def test_auto_chooses_the_inference(monkeypatch):
     assert fixed().fit(X, Y).inference_ == "ep"
     assert fixed().fit(X, Y, sample_weight=np.full(N, 0.5)).inference_ == "laplace"
     assert fixed(n_max_exact=N - 1).fit(X, Y).inference_ == "vb"
-    monkeypatch.setattr("skpref.inference.basis._PASS_BYTES", 16 * N * 10 - 1)
+    set_policy(monkeypatch, "inference", pass_bytes=16 * N * 10 - 1)
     assert fixed(n_max_exact=N - 1, inducing=10, max_iter=400).fit(X, Y).inference_ == "svi"
     # Distinct rows count.
     assert fixed(n_max_exact=N).fit(np.vstack([X, X]), np.append(Y, Y)).inference_ == "ep"

@@ -11,8 +11,8 @@ from skpref import Checkpoint, CrowdGPPL, Gamma, GPPLClassifier, Table
 from skpref.exceptions import CheckpointError
 from skpref.gp.crowd import fit_hierarchy
 from skpref.gp.crowd.fit_hierarchy import Regularisation
-from skpref.gp.pairwise import fit as pair_fit
 from skpref.inference.passes import Passes
+from tests.policies import set_policy
 
 
 class StopError(Exception):
@@ -73,7 +73,7 @@ PAIRS = {
 @pytest.mark.parametrize("options", PAIRS.values(), ids=PAIRS)
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_an_interrupted_fit_ends_with_the_bits_of_one_that_was_not(options, diagonal, after, monkeypatch, tmp_path):
-    monkeypatch.setattr(pair_fit, "_JOINT_SIZE", 0 if diagonal else 1500)
+    set_policy(monkeypatch, "gp.pairwise", joint_size=0 if diagonal else 1500)
     X, y = rows()
     options = {"random_state": 0, "tol": 1e-6, **options}
     path = tmp_path / "run"

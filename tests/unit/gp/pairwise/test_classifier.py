@@ -12,6 +12,7 @@ from skpref import SVI, Gamma, GPPLClassifier, GPPLRegressor, Table, load, save
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.pairwise.fit import NAMED_KERNELS
 from skpref.kernels import ProductMatern, median_length_scales
+from tests.policies import set_policy
 
 _rng = np.random.default_rng(8)
 N, P = 14, 160
@@ -348,7 +349,7 @@ def test_an_item_asked_for_twice_is_one_item_in_either_layout(monkeypatch):
     pairs = np.array([[a, b] for a in range(6) for b in range(6) if a != b])
     y = rng.integers(0, 2, len(pairs))
     for size in (1500, 0):
-        monkeypatch.setattr("skpref.gp.pairwise.fit._JOINT_SIZE", size)
+        set_policy(monkeypatch, "gp.pairwise", joint_size=size)
         _, cov = GPPLClassifier().fit(pairs, y).utility([5, 5], return_cov=True)
         np.testing.assert_allclose(cov, cov[0, 0], rtol=1e-12)
 

@@ -17,6 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skpref import SVI, Gamma, GPPLClassifier, Table, load, save
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.pairwise import fit as pair_fit
+from tests.policies import set_policy
 
 pd = pytest.importorskip("pandas")
 NAMES = {"left": "model_a", "right": "model_b"}
@@ -399,7 +400,7 @@ def test_standard_deviations_of_effects_count_offsets_that_stand_apart(monkeypat
     y = (rng.random(len(X)) < 1.0 / (1.0 + np.exp(-z))).astype(int)
     model = GPPLClassifier(covariates=[2, 3], order_effect=True, scale_prior=Gamma(2.0, 2.0), tol=1e-9)
     joint = clone(model).fit(X, y)
-    monkeypatch.setattr(pair_fit, "_JOINT_SIZE", 0)
+    set_policy(monkeypatch, "gp.pairwise", joint_size=0)
     apart = clone(model).fit(X, y)
     assert apart.posterior_.offset_variance is not None
     # The same but for the sites, which are at other variances.
@@ -413,7 +414,7 @@ def test_standard_deviations_of_effects_count_offsets_that_stand_apart(monkeypat
 
 def test_mini_batches_that_inflate_effects_warn(battles, monkeypatch):
     X, y = battles
-    monkeypatch.setattr(pair_fit, "_JOINT_SIZE", 0)
+    set_policy(monkeypatch, "gp.pairwise", joint_size=0)
     model = GPPLClassifier(covariates=["home"], inference=SVI(5), max_iter=50, **NAMES)
     with pytest.warns(DataWarning, match=r"learn the offsets of 6 items, one by one, .* use inference='vb'") as caught:
         model.fit(X, y)

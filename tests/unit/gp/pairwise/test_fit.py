@@ -30,6 +30,7 @@ from skpref.inference.shards import ShardedProblem
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
+from tests.policies import set_policy
 
 CONFIG = PairConfig(
     likelihood=PairwiseProbit(),
@@ -159,7 +160,7 @@ def test_the_prior_variance_of_a_pair_is_that_of_the_kernel(kernel, n_inducing):
 def test_auto_takes_mini_batches_when_a_full_pass_is_expensive(monkeypatch):
     data, batches = draw(8), Schedule(batch_size=30, max_iter=5)
     assert run(data, RBF(1.0), schedule=batches, offsets=False).state.step == 0
-    monkeypatch.setattr("skpref.inference.basis._PASS_BYTES", 0)
+    set_policy(monkeypatch, "inference", pass_bytes=0)
     assert run(data, RBF(1.0), schedule=batches, offsets=False).state.step == 25
     assert run(data, RBF(1.0), schedule=batches, offsets=False, inference="vb").state.step == 0
 
@@ -172,7 +173,7 @@ def test_the_search_subsamples_many_comparisons(monkeypatch):
         sizes.append(model.data.comparisons.left.size)
         return original(model, kernel)
 
-    monkeypatch.setattr(pair_fit, "HYPER_PAIRS", 40)
+    set_policy(monkeypatch, "gp.pairwise", hyper_pairs=40)
     monkeypatch.setattr(pair_fit, "bound_and_gradient", spy)
     fit = run(data, RBF(1.0), n_restarts=0, offsets=False)
     assert set(sizes) == {40}
@@ -196,7 +197,7 @@ def test_the_search_takes_comparisons_among_random_items_and_more_where_these_ar
             n_compared,
             n_compared,
         )
-    monkeypatch.setattr(pair_fit, "HYPER_PAIRS", 40)
+    set_policy(monkeypatch, "gp.pairwise", hyper_pairs=40)
     part = pair_fit._among_few_items(model, 20, 10, rng).data
     assert part.comparisons.n_pairs == 40
     assert part.X.shape[0] > 10
@@ -205,7 +206,7 @@ def test_the_search_takes_comparisons_among_random_items_and_more_where_these_ar
 def test_sampled_comparisons_keep_their_weights(monkeypatch):
     data, weight = draw(9), np.arange(1.0, 151.0)
     data = replace(data, comparisons=replace(data.comparisons, weight=weight, y=weight / 200.0))
-    monkeypatch.setattr(pair_fit, "HYPER_PAIRS", 40)
+    set_policy(monkeypatch, "gp.pairwise", hyper_pairs=40)
     model = pair_model(data, RBF(1.0), CONFIG, np.random.default_rng(0), None)
     sample = pair_fit.subsample(model, np.random.default_rng(1)).data.comparisons
     assert_allclose(sample.weight, 200.0 * sample.y)
@@ -387,22 +388,20 @@ def test_many_comparisons_are_fitted_in_parts_with_the_same_result(monkeypatch, 
     parts = []
     divided_problem = ShardedProblem.divided
     monkeypatch.setattr(ShardedProblem, "divided", lambda *args: parts.append(divided_problem(*args)) or parts[-1])
-    monkeypatch.setattr(pair_fit, "_MANY_PAIRS", 399)
-    monkeypatch.setattr(pair_fit, "_PART", 150)
+    set_policy(monkeypatch, "gp.pairwise", many_pairs=399, part=150)
     divided = run(data, kernel, **options)
     assert [len(rows.left) for rows in parts[0].rows] == [150, 150, 100]
     assert_allclose(divided.bounds, whole.bounds, rtol=1e-10)
     for name, block in whole.state.blocks.items():
         assert_allclose(divided.state.blocks[name].mean, block.mean, rtol=1e-7, atol=1e-9)
-    monkeypatch.setattr(pair_fit, "_MANY_PAIRS", 400)
+    set_policy(monkeypatch, "gp.pairwise", many_pairs=400)
     parts.clear()
     run(data, kernel, **options)
     assert not parts
 
 
 def test_covariates_and_likelihoods_with_parameters_are_fitted_whole(monkeypatch):
-    monkeypatch.setattr(pair_fit, "_MANY_PAIRS", 0)
-    monkeypatch.setattr(pair_fit, "_PART", 50)
+    set_policy(monkeypatch, "gp.pairwise", many_pairs=0, part=50)
     pairs = np.random.default_rng(0).integers(0, 9, (200, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     y = np.random.default_rng(1).choice([0.0, 0.5, 1.0], len(pairs))
@@ -410,7 +409,7 @@ def test_covariates_and_likelihoods_with_parameters_are_fitted_whole(monkeypatch
     assert ties.likelihood_.has_parameters
     frame = pd.DataFrame(pairs, columns=["left", "right"]).assign(length=y + np.linspace(-1.0, 1.0, len(y)))
     effects = GPPLClassifier(covariates=["length"]).fit(frame, y)
-    monkeypatch.setattr(pair_fit, "_MANY_PAIRS", len(y))
+    set_policy(monkeypatch, "gp.pairwise", many_pairs=len(y))
     assert_array_equal(effects.utility(), GPPLClassifier(covariates=["length"]).fit(frame, y).utility())
 
 
@@ -427,7 +426,7 @@ def test_the_default_kernel_finds_the_feature_that_matters():
 
 
 def test_many_features_share_one_factor(monkeypatch):
-    monkeypatch.setattr(pair_fit, "_MAX_SINGLE_SCALES", 1)
+    set_policy(monkeypatch, "gp.pairwise", most_single_scales=1)
     data = draw(2)
     ratio = run(data, learn_length_scales=True).kernel.length_scale / run(data).kernel.length_scale
     assert_allclose(ratio, ratio[0])

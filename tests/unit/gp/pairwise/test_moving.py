@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss
 from skpref import Fixed, GPPLClassifier, load, save
 from skpref.exceptions import DataError, DataWarning
 from skpref.likelihoods import Poisson
+from tests.policies import set_policy
 
 pd = pytest.importorskip("pandas")
 YEAR = 365.25
@@ -327,7 +328,7 @@ def test_more_comparisons_keep_the_hyperparameters():
 def test_hyperparameters_of_many_comparisons_are_those_of_a_part(monkeypatch):
     frame, y, _ = league(n=3000)
     whole = model(dynamics="form").fit(frame, y)
-    monkeypatch.setattr("skpref.gp.pairwise.over_time._MANY", 1500)
+    set_policy(monkeypatch, "gp.pairwise", moving_pairs=1500)
     part = model(dynamics="form", random_state=0).fit(frame, y)
     assert part.dynamics_.form_sd != whole.dynamics_.form_sd
     assert_allclose(part.dynamics_.form_sd, whole.dynamics_.form_sd, rtol=0.3)

@@ -14,6 +14,7 @@ from skpref import SVI, CrowdGPPL, Fixed, GPPLClassifier, GPPLRegressor, Table, 
 from skpref.exceptions import DataError
 from skpref.likelihoods import Luce
 from skpref.search import default_space
+from tests.policies import set_policy
 
 _rng = np.random.default_rng(7)
 G, K = 10, 5
@@ -159,13 +160,13 @@ def test_what_rankings_cannot_be_is_refused_in_words(options, given, message):
 
 @pytest.mark.parametrize("likelihood", ["plackett-luce", Luce()], ids=str)
 def test_files_are_brought_into_memory(likelihood, tmp_path, monkeypatch):
-    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._ALL_ROWS", 10)
+    set_policy(monkeypatch, "gp.pairwise", all_rows=10)
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "score": SCORE, "query": QID})
     table.to_parquet(tmp_path / "items.parquet")
     there = ranked(likelihood=likelihood).fit(tmp_path / "items.parquet", "score", qid="query")
     assert_allclose(there.predict(table[["a", "b"]]), ranked(likelihood=likelihood).fit(X, SCORE, qid=QID).predict(X))
-    monkeypatch.setattr("skpref.data.stored.MOST_STORED", 20)
+    set_policy(monkeypatch, "data", most_stored=20)
     with pytest.raises(DataError, match=r"X has 50 rows; .* at most 20: fit to a part"):
         ranked(likelihood=likelihood).fit(tmp_path / "items.parquet", "score", qid="query")
 

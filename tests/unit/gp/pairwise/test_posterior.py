@@ -186,7 +186,7 @@ def test_draws_have_the_moments_of_the_posterior():
 
 def test_a_joint_covariance_of_too_many_items_is_refused(monkeypatch):
     _, fit, items = make(3)
-    monkeypatch.setattr(pair_posterior, "_MAX_DENSE_ITEMS", 8)
+    monkeypatch.setattr(pair_posterior, "MOST_JOINT", 8)
     with pytest.raises(DataError, match="return_std"):
         fit.posterior.covariance(items)
 
@@ -214,7 +214,7 @@ def test_unseen_items_may_stand_anywhere_and_seen_ones_twice():
 
 def test_as_many_items_as_allowed_have_a_joint_covariance(monkeypatch):
     _, fit, items = make(3)
-    monkeypatch.setattr(pair_posterior, "_MAX_DENSE_ITEMS", items.size)
+    monkeypatch.setattr(pair_posterior, "MOST_JOINT", items.size)
     assert fit.posterior.covariance(items)[1].shape == (items.size, items.size)
 
 

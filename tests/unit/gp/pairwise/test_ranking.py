@@ -7,6 +7,7 @@ from scipy.special import ndtr
 from skpref import GPPLClassifier, GPPLRegressor, Table
 from skpref.gp.pairwise import ranking
 from skpref.gp.pairwise.posterior import PairPosterior
+from tests.policies import set_policy
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_many_items_are_drawn_without_a_joint_covariance(monkeypatch):
     y = (table.features[left, 0] > table.features[right, 0]).astype(int)
     model = GPPLClassifier(table, optimizer=None).fit(np.column_stack([left, right]), y)
     joint = model.rank(n_samples=4000)
-    monkeypatch.setattr(ranking, "_MAX_JOINT", 3)
+    set_policy(monkeypatch, "gp.pairwise", most_ranked_jointly=3)
     apart = model.rank(n_samples=4000)
     np.testing.assert_array_equal(apart.id, joint.id)
     np.testing.assert_allclose(apart.probability_best, joint.probability_best, atol=0.06)
@@ -112,7 +113,7 @@ def test_items_with_features_up_to_the_limit_are_drawn_jointly(monkeypatch, limi
     table = Table(np.arange(4.0)[:, None]) if features else None
     model = GPPLClassifier(table, optimizer=None).fit([[0, 1], [1, 2], [2, 3]])
     sizes, draw = [], PairPosterior.covariance
-    monkeypatch.setattr(ranking, "_MAX_JOINT", limit)
+    set_policy(monkeypatch, "gp.pairwise", most_ranked_jointly=limit)
     monkeypatch.setattr(PairPosterior, "covariance", lambda *a, **k: sizes.append(len(a[1].position)) or draw(*a, **k))
     model.rank()
     assert sizes == [4] * joint

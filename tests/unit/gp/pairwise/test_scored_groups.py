@@ -9,6 +9,7 @@ import skpref
 from skpref import GPPLRegressor
 from skpref.exceptions import DataError
 from skpref.gp.pairwise import scored_groups
+from tests.policies import set_policy
 from tests.unit.gp.sparse.test_sums import stored
 
 pandas = pytest.importorskip("pandas")
@@ -25,8 +26,8 @@ FIXED = {"kernel": RBF([1.5, 2.0], "fixed"), "inducing": _rng.uniform(-2, 2, (12
 
 @pytest.fixture
 def _small_batches(monkeypatch):
-    monkeypatch.setattr(scored_groups, "_ALL_ROWS", 40)
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 50)
+    set_policy(monkeypatch, "gp.pairwise", all_rows=40)
+    set_policy(monkeypatch, "data", batch_rows=50)
 
 
 def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path):
@@ -57,7 +58,7 @@ def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(tmp_path,
 
 @pytest.mark.usefixtures("_small_batches")
 def test_kernel_and_points_of_a_sample_serve_all_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(scored_groups, "HYPER_PAIRS", 100)
+    set_policy(monkeypatch, "gp.pairwise", hyper_pairs=100)
     path = stored(tmp_path, TABLE.drop(columns="times"))
     options = {"inducing": 8, "random_state": 0, "tol": 1e-2, "pairs_per_item": 2}
     model, again = (GPPLRegressor(**options).fit(path, "grade", **COLUMNS) for _ in range(2))

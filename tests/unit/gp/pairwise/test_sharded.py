@@ -14,6 +14,7 @@ from skpref import GPPLClassifier, Table
 from skpref.data import shards
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.pairwise import sharded
+from tests.policies import set_policy
 
 pandas = pytest.importorskip("pandas")
 IDS = np.array([f"item {k}" for k in range(12)])
@@ -21,7 +22,7 @@ IDS = np.array([f"item {k}" for k in range(12)])
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch):
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 70)
+    set_policy(monkeypatch, "data", batch_rows=70)
 
 
 def frame(seed=0, n=300, *, ids=IDS):
@@ -73,11 +74,10 @@ def test_a_fit_to_a_file_is_the_fit_in_memory(stored, options):
 
 
 def test_independent_offsets_and_a_sample_for_the_length_scales(stored, monkeypatch):
-    monkeypatch.setattr("skpref.gp.pairwise.fit._JOINT_SIZE", 0)
+    set_policy(monkeypatch, "gp.pairwise", joint_size=0)
     here, there = both(*stored)
     assert_allclose(there.utility(), here.utility(), atol=1e-8)
-    monkeypatch.setattr(sharded, "HYPER_PAIRS", 40)
-    monkeypatch.setattr("skpref.gp.pairwise.fit.HYPER_PAIRS", 40)
+    set_policy(monkeypatch, "gp.pairwise", hyper_pairs=40)
     items = Table(np.linspace(-1, 1, 12)[:, None], ids=IDS)
     fits = [GPPLClassifier(items, random_state=0).fit(stored[1]) for _ in range(2)]
     assert fits[0].lower_bounds_ == fits[1].lower_bounds_

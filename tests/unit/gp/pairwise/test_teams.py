@@ -18,6 +18,7 @@ from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.pairwise.posterior import item_slots, join_equal, weighted_rows
 from skpref.search import default_space
 from skpref.tracking import save_model
+from tests.policies import set_policy
 
 SIDES = {"left": ["a", "b"], "right": ["c", "d"]}
 PLAYERS = np.array([f"p{k}" for k in range(12)])
@@ -325,7 +326,7 @@ def test_too_many_groups_are_refused(monkeypatch):
 
 def test_many_groups_are_a_warning(monkeypatch):
     frame, y, _ = surfaces(n=40)
-    monkeypatch.setattr("skpref.gp.pairwise.over_time._SLOW_GROUPS", 1e5)
+    set_policy(monkeypatch, "gp.pairwise", slow_groups=1e5)
     with pytest.warns(DataWarning, match=r"between 40 groups of 12 items take more than a minute.*`user` of CrowdGPPL"):
         GPPLClassifier(groups=["surface"]).fit(frame.assign(surface=range(40)), y)
 

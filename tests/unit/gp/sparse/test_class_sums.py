@@ -9,6 +9,7 @@ import skpref
 from skpref import SVGPClassifier
 from skpref.exceptions import DataError
 from skpref.gp.sparse import class_sums
+from tests.policies import set_policy
 from tests.unit.gp.sparse.test_sums import stored
 
 pandas = pytest.importorskip("pandas")
@@ -36,8 +37,8 @@ def columns(folder, *names):
 
 @pytest.fixture
 def _small_batches(monkeypatch):
-    monkeypatch.setattr(class_sums, "SAMPLE_ROWS", 150)
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 110)
+    set_policy(monkeypatch, "gp.sparse", sample_rows=150)
+    set_policy(monkeypatch, "data", batch_rows=110)
 
 
 def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path):
@@ -66,9 +67,7 @@ def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(tmp_path,
 @pytest.mark.usefixtures("_small_batches")
 @pytest.mark.parametrize("target", ["side", "third"])
 def test_kernels_of_a_sample_serve_all_rows(tmp_path, target, monkeypatch):
-    monkeypatch.setattr("skpref.gp.sparse.classifier._SEARCH_ROWS", 150)
-    monkeypatch.setattr("skpref.gp.sparse.classifier._SHARED_SEARCH_ROWS", 300)
-    monkeypatch.setattr("skpref.gp.sparse.classifier._MIN_SEARCH_ROWS", 100)
+    set_policy(monkeypatch, "gp.sparse", sample_rows=150, shared_rows=300, least_shared_rows=100)
     path = columns(tmp_path, target)
     model, again = (SVGPClassifier(**LEARNT).fit(path, target) for _ in range(2))
     assert_array_equal(model.predict_proba(X), again.predict_proba(X))

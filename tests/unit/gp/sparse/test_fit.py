@@ -10,11 +10,12 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skpref import SVGPClassifier, SVGPRegressor
 from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.posterior import WarmStart
-from skpref.gp.sparse import fit, sums
+from skpref.gp.sparse import fit
 from skpref.gp.sparse.evidence import GaussianRows
 from skpref.gp.sparse.search import SparseConfig, SparseParameters
 from skpref.inference.basis import InducingBasis
 from skpref.likelihoods import Gaussian
+from tests.policies import set_policy
 
 
 @pytest.mark.parametrize("kind", [SVGPRegressor, SVGPClassifier])
@@ -200,9 +201,7 @@ def test_the_loss_by_points_is_counted_by_row():
 
 
 def test_where_points_lose_much_the_noise_is_that_of_the_evidence_and_points_are_more(monkeypatch):
-    for module in (sums, fit):
-        monkeypatch.setattr(module, "EXACT_ROWS", 420)
-    monkeypatch.setattr(sums, "N_INDUCING", 110)
+    set_policy(monkeypatch, "gp.sparse", exact_rows=420, inducing=110)
     rng = np.random.default_rng(0)
     X, new = rng.standard_normal((2, 600, 4))
     y, truth = (np.sin(2.0 * rows).sum(axis=1) for rows in (X, new))

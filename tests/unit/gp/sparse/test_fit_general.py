@@ -14,7 +14,6 @@ from sklearn.metrics import log_loss
 from skpref import SVI, Adam, SVGPClassifier, SVGPRegressor
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.hyperpriors import classifier_priors
-from skpref.gp.sparse import classifier as sparse_classifier
 from skpref.gp.sparse import fit_general as sparse_general
 from skpref.gp.sparse.search import SparseConfig, SparseParameters
 from skpref.inference import svi
@@ -22,6 +21,7 @@ from skpref.inference.basis import InducingBasis
 from skpref.inference.scale import FixedScale
 from skpref.inference.terms.inducing import InducingTerm, inducing_gradient, row_term
 from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseLogit, PairwiseProbit, Poisson, StudentT
+from tests.policies import set_policy
 
 RNG = np.random.default_rng(6)
 X = RNG.uniform(-3.0, 3.0, (200, 2))
@@ -368,9 +368,7 @@ def two_classes(n, seed=0):
 
 
 def test_where_points_lose_much_two_classes_have_more_of_them(monkeypatch):
-    for module in (sparse_classifier, sparse_general):
-        monkeypatch.setattr(module, "EXACT_ROWS", 400)
-    monkeypatch.setattr(sparse_classifier, "_INDUCING", 40)
+    set_policy(monkeypatch, "gp.sparse", ep_rows=400, class_inducing=40)
     rows, side = two_classes(600)
     model = SVGPClassifier(random_state=0).fit(rows, side)
     assert model.posterior_.basis.points.shape == (400, 6)

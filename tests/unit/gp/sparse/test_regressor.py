@@ -25,6 +25,7 @@ from skpref.gp.sparse.search import SparseConfig, SparseParameters, SparseSearch
 from skpref.gp.sparse.targets import distinct_targets, gaussian_rows, target_scale
 from skpref.inference import hyper
 from tests.examples import examples
+from tests.policies import set_policy
 
 RNG = np.random.default_rng(2)
 X = RNG.uniform(-3.0, 3.0, (300, 2))
@@ -143,18 +144,17 @@ def test_warm_start_resumes_and_a_failed_fit_leaves_the_earlier_one():
 
 
 def test_a_sample_of_the_rows_finds_what_all_confirm(monkeypatch):
-    monkeypatch.setattr(sparse_fit, "SAMPLE_ROWS", 100)
+    set_policy(monkeypatch, "gp.sparse", sample_rows=100)
     large = model().fit(X, Y)
     assert large.noise_ == pytest.approx(0.2, rel=0.15)
-    monkeypatch.setattr(sparse_fit, "FINAL_MAX_ROWS", 200)
+    set_policy(monkeypatch, "gp.sparse", all_rows=200)
     larger = model().fit(X, Y)
     assert larger.n_samples_seen_ == 300
     assert larger.lower_bound_ <= large.lower_bound_ + 1.0
 
 
 def test_a_subset_of_the_rows_finds_the_scales_by_which_points_are_chosen(monkeypatch):
-    monkeypatch.setattr(sparse_fit, "SUBSET_ROWS", 80)
-    monkeypatch.setattr(sparse_fit, "COLD_START_ROWS", 100)
+    set_policy(monkeypatch, "gp.sparse", subset_rows=80, cold_start_rows=100)
     calls, choose = [], sparse_fit.choose_points
 
     def choosing(rows, kernel, config, rng):
@@ -201,7 +201,7 @@ def test_kernels_whose_points_cannot_be_moved_serve_as_well():
 
 # ------------------------------------------------------------------------------------------------------------- streams
 def test_a_stream_ends_where_all_rows_at_once_end(monkeypatch):
-    monkeypatch.setattr(sparse_regressor, "_KEPT_ROWS", 120)
+    set_policy(monkeypatch, "gp.sparse", sample_rows=120)
     options = {"kernel": KERNEL, "noise": 0.2, "learn_inducing": False, "tol": 1e-2}
     stream = model(**options)
     for part in np.split(np.arange(300), 6):
@@ -244,7 +244,7 @@ def test_a_window_counts_the_latest_rows_alone():
 
 
 def test_a_long_window_holds_the_kernel(monkeypatch):
-    monkeypatch.setattr(sparse_regressor, "_KEPT_ROWS", 50)
+    set_policy(monkeypatch, "gp.sparse", sample_rows=50)
     stream = model(window=100).partial_fit(X[:100], Y[:100])
     theta = stream.kernel_.theta
     stream.partial_fit(X[100:150], Y[100:150])

@@ -6,6 +6,7 @@ import pytest
 from skpref import SVGPClassifier, SVGPRegressor
 from skpref.gp.sparse import fit_general
 from skpref.kernels import Warped
+from tests.policies import set_policy
 
 
 def is_warped(model):
@@ -42,8 +43,7 @@ def test_of_many_rows_a_part_chooses_the_kernel(monkeypatch, skewed):
         return bound(self, parameters)
 
     monkeypatch.setattr(fit_general._OptimalBound, "__call__", counted)
-    for name, size in (("SUBSET_ROWS", 100), ("EXACT_ROWS", 120), ("COLD_START_ROWS", 250)):
-        monkeypatch.setattr(fit_general, name, size)
+    set_policy(monkeypatch, "gp.sparse", subset_rows=100, ep_rows=120, cold_start_rows=250)
     X, f = rows(0, 300, skewed=skewed)
     y = f + 0.2 * np.random.default_rng(1).standard_t(4.0, size=f.size)
     assert is_warped(SVGPRegressor(likelihood="student-t", random_state=0).fit(X, y)) == skewed

@@ -8,8 +8,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 import skpref
 from skpref import SVGPRegressor
 from skpref.exceptions import DataError
-from skpref.gp.sparse import sums
 from skpref.likelihoods import PairwiseLogit
+from tests.policies import set_policy
 
 pandas = pytest.importorskip("pandas")
 
@@ -35,8 +35,8 @@ def stored(folder, table=TABLE, n_files=3):
 
 @pytest.fixture
 def _small_batches(monkeypatch):
-    monkeypatch.setattr(sums, "SAMPLE_ROWS", 150)
-    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 70)
+    set_policy(monkeypatch, "gp.sparse", sample_rows=150)
+    set_policy(monkeypatch, "data", batch_rows=70)
 
 
 def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path):

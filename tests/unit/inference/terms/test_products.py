@@ -10,10 +10,12 @@ from numpy.testing import assert_allclose
 
 from skpref.inference import svi
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
+from skpref.inference.policy import POLICY
 from skpref.inference.problem import view
 from skpref.inference.terms.base import LinearView
 from skpref.inference.terms.products import FactorTerm
 from tests.examples import examples
+from tests.policies import set_policy
 
 SIDES = [(items, users) for items in ("ids", "features") for users in ("ids", "features")]
 LAYOUTS = [*SIDES, ("joint", "ids"), ("mean-field", "features")]
@@ -161,7 +163,9 @@ def test_joint_means_solve_the_normal_equations_of_a_group(crowd, items, users, 
     w = seen.sites.weight
     for group in problem.groups:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(svi, "_CG_RTOL_FACTORS", svi._CG_RTOL)  # within a fit, a thousandth of the step may be left
+            set_policy(
+                patch, "inference", mean_tol_of_products=POLICY.mean_tol
+            )  # within a fit, a thousandth of the step may be left
             targets = svi.joint_means(problem, state, seen, svi.conjugate_blocks(problem, state, seen, group))
         rows, extra, prior = [], [], []
         for k in group:
