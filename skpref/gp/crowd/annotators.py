@@ -316,7 +316,7 @@ def _log_likelihoods(
     extra = effect_columns(c, posterior.consensus.covariate_scale, order=order)
     sizes = (posterior.n_users, n), posterior.users.item
     # The rows of `posterior.users`, and its sites, may be in another order: by group and time.
-    users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, extra, *sizes)
+    users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, extra, *sizes, c.context)
     n_extra, B = extra.shape[1], posterior.places.spread(posterior.B)
     centred = posterior.m - posterior.m[:n].mean()
     centred[n:] = 0.0

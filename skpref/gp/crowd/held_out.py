@@ -57,10 +57,7 @@ def folds_of(model: Hierarchy, fit: HierarchyFit) -> IntArray:
 def log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> float:
     """Return the predictive log-likelihood of comparisons that a fit did not see."""
     users, state, test = model.users, fit.state, held.users
-    rows, at = np.zeros((held.y.size, users.n_items)), np.arange(held.y.size)
-    rows[at, test.left] += 1.0
-    rows[at, test.right] -= 1.0
-    rows[:, model.places.effects] = test.extra
+    rows = test.design()
     half, S = model.consensus @ fit.half.T, model.places.spread_covariance(state.S)
     V = half @ half.T
     own, common = rows @ S, rows @ V

@@ -46,6 +46,7 @@ class CrowdMarket(CrowdLeaderboards):
         weights: Mapping[Any, float] | None = None,
         new_people: bool = False,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         at: Any = None,
         rule: Literal["logit", "first choice"] = "logit",
         credibility: float = 0.9,
@@ -70,8 +71,8 @@ class CrowdMarket(CrowdLeaderboards):
             Weight of each user, by id, such as how many people a user stands for. None: all weights are 1.
         new_people : bool, default=False
             Whether to predict other people of the same population in place of the people who answered.
-        groups, at : dict, and datetime, str or number, default=None
-            Groups and time of the choices, as in `utility`.
+        groups, context, at : dict, dict, and datetime, str or number, default=None
+            Groups, context and time of the choices, as in `utility`.
         rule : {"logit", "first choice"}, default="logit"
             "logit": people choose with the noise that their answers had. "first choice": each chooses the best.
         credibility : float, default=0.9
@@ -122,7 +123,7 @@ class CrowdMarket(CrowdLeaderboards):
         for segment, people in self._segments_of(users, by, new_people=new_people).items():
             ends = np.cumsum([len(names) for names, _ in named])[:-1]
             everything, weight = _stacked([items for _, items in named]), self._weights_of(people, weights)
-            posterior, numbers = self._group_posterior(groups, at), _numbers(named)
+            posterior, numbers = self._group_posterior(groups, at, context), _numbers(named)
             drawn = self._draws(people, everything, n_samples, random_state, posterior, numbers)
             totals = [np.zeros((n_samples, len(names))) for names, _ in named]
             for of_user, draws in zip(weight, drawn, strict=True):
