@@ -170,7 +170,11 @@ def _sample_pairs(comparisons: Comparisons, rng: np.random.Generator) -> tuple[I
 def _agreement(posterior: Posterior, items: Items, comparisons: Comparisons, n_users: int) -> Array:
     """Return the share of each user's answers for the side that the consensus prefers; NaN with ties only."""
     utility = posterior.consensus.utility(items)[0]
-    side = np.sign(utility[comparisons.left] - utility[comparisons.right])
+    difference = utility[comparisons.left] - utility[comparisons.right]
+    if comparisons.context is not None and isinstance(posterior, PersonalPosterior):
+        slopes = posterior.slopes
+        difference += np.sum(comparisons.context * (slopes[comparisons.left] - slopes[comparisons.right]), axis=1)
+    side = np.sign(difference)
     decided = np.where(comparisons.y == 0.5, 0.0, comparisons.weight)
     user = np.asarray(comparisons.user)
     total = np.bincount(user, decided, n_users)

@@ -45,7 +45,8 @@ def folds_of(model: Hierarchy, fit: HierarchyFit) -> IntArray:
     It is a hash of the ranks of the two items in the consensus, and of all answers of the user in the same terms.
     """
     users = model.users
-    rank = np.argsort(np.argsort(np.round(model.consensus @ fit.mean, 6), kind="stable")).astype(np.uint64)
+    utility = np.round((model.consensus @ fit.mean)[: users.n_places], 6)
+    rank = np.argsort(np.argsort(utility, kind="stable")).astype(np.uint64)
     left, right = rank[users.left], rank[users.right]
     pair = hashed(hashed(np.minimum(left, right)) + np.maximum(left, right))
     answer = np.round(1000.0 * np.where(left < right, model.y, 1.0 - model.y)).astype(np.uint64)

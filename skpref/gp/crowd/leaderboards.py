@@ -119,8 +119,8 @@ class CrowdLeaderboards(CrowdBase):
         Raises
         ------
         ValueError
-            If an item, a group, a column of `groups` or `context`, or with `unknown_user="raise"` a user, is unknown, or
-            if the result takes more than 1 GB.
+            If an item, a group, a column of `groups` or `context`, or with `unknown_user="raise"` a user, is unknown,
+            or if the result takes more than 1 GB.
         """
         check_is_fitted(self)
         _, chosen = self._items.select(items)

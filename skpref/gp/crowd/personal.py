@@ -217,6 +217,12 @@ class PersonalPosterior:
         """Posterior covariance of m at the seen items, or places of groups, shape (L, L)."""
         return np.asarray(self.half_rows @ self.half_rows.T)
 
+    @property
+    def slopes(self) -> Array:
+        """Posterior means of the slopes of each place's item on numbers of context, shape (n_places, n_numbers)."""
+        item, n_numbers = np.asarray(self.users.item)[: len(self.places.group)], self.context.shape[1]
+        return self.m[item.size :][: n_numbers * (item.max() + 1)].reshape(-1, n_numbers)[item]
+
     @cached_property
     def S_places(self) -> Array:
         """Covariance of b there, shape (L, L)."""
