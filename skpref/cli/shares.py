@@ -31,8 +31,8 @@ def shares(options: Shares) -> int:
     if options.none and NONE not in (names or model.item_ids_.tolist()):
         raise DataError(f"{options.model}: --none needs the answer 'none' in the data of the model, which have none")
     sheet = read_sheet(options.products, options)
-    if model.groups:
-        say_note("shares are for the consensus of all groups; `skpref predict` knows groups")
+    if model.groups or model.context:
+        say_note("shares are for the consensus of all groups, at the mean context; `skpref predict` knows both")
     if model.covariate_names_.size:
         say_note(f"shares are for products that do not differ in {', '.join(model.covariate_names_.tolist())}")
     scenarios: Scenarios = complete_rows(sheet, lambda part: _scenarios(part, model, names), options.missing)
