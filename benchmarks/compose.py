@@ -19,10 +19,10 @@ walks over a year. A case is
 - *right* if 90 % intervals hold the truth, pooled over the seeds, and effects are within 2 standard errors of it in
   95 %. Shares may differ from .90 and .95 by two binomial standard errors plus 4 points.
 
-Coverage is of: the consensus (in each group and context, at the end), relative to its mean; z, the difference of utilities with
-all effects, of rows that were held out; and where there are any, of items that nobody compared ("new items"), z of
-users without answers ("new users"), and each judge's bias, threshold of ties and reliability. "!" marks what is not
-right.
+Coverage is of: the consensus (in each group and context, at the end), relative to its mean; z, the difference of
+utilities with all effects, of rows that were held out; and where there are any, of items that nobody compared ("new
+items"), z of users without answers ("new users"), and each judge's bias, threshold of ties and reliability. "!" marks
+what is not right.
 """
 
 from __future__ import annotations
