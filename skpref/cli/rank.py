@@ -155,10 +155,10 @@ def _numbers(model: GPPLClassifier | CrowdGPPL, options: Rank) -> dict[Any, floa
     saved = [name for key, name in columns_of(options.model).items() if key.startswith("context:")]
     columns = model._columns.roles.context  # noqa: SLF001 - of this package
     names = dict(zip(saved or map(str, columns), columns, strict=True))
-    numbers = {names[column]: text for column, text in _named(options, "context", [*names]).items()}
-    if odd := next((text for text in numbers.values() if not is_number(text)), None):
-        raise DataError(f"{options.model}: --context wants numbers; got {odd[:80]!r}")
-    return {column: number(text) for column, text in numbers.items()}
+    asked = _named(options, "context", [*names])
+    if odd := [text for text in asked.values() if not is_number(text)]:
+        raise DataError(f"{options.model}: --context wants numbers; got {odd[0][:80]!r}")
+    return {names[name]: number(text) for name, text in asked.items()}
 
 
 def _named(options: Rank, name: Literal["groups", "context"], columns: list[Any]) -> dict[str, str]:

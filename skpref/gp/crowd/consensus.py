@@ -40,9 +40,9 @@ def design_of(
 
     `of_items` has the columns of each part, shape (n_items, size); groups have the same parts.
     """
-    names, columns, n, n_kinds = list(of_items), list(of_items.values()), places.n_of_items, places.sizes.size
-    if n_kinds:
-        names = [*prior_scales(names, n_kinds), *names]
+    names, columns, n = list(of_items), list(of_items.values()), places.n_of_items
+    if places.sizes.size:
+        names = [*prior_scales(names, places), *names]
         columns = places.columns(columns)
         _check_size(places, sum(rows.shape[1] for rows in columns))
     width = sum(rows.shape[1] for rows in columns)

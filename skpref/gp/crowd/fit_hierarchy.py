@@ -178,7 +178,7 @@ def fit_crowd_hierarchy(
     model = _hierarchy(c, places, pair, basis, x, config)
     model = model if data.shards is None else data.shards.hierarchy(model)
     scales = {name: scale for name, scale in pair.scales().items() if config.consensus or name in _EFFECTS}
-    scales |= prior_scales([name for name in scales if name not in _EFFECTS], places.sizes.size)
+    scales |= prior_scales([name for name in scales if name not in _EFFECTS], places)
     if basis is not None and places.n_attributes:
         shape: Shape | None = Shape.from_attributes(basis, order=config.pair.order)
     elif start is not None:

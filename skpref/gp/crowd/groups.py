@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
 
 PARTS = "f", "offset"  # parts of a utility: a function of features, and an offset of each item
-# Gamma prior of the inverse variance of the parts of groups. It is weak: without support they stay small, and groups
-# that differ by much are not held back.
-_SHAPE, _RATE = 1.0, 0.03
+# Gamma priors, shape and rate, of the inverse variance of the parts of groups, and of slopes. They are weak: without
+# support parts stay small, and groups that differ by much are not held back. On crowds of 20 people, 12 items and 600
+# answers, the prior of groups costs slopes that are 0 .0008 nats more.
+_GROUPS, _CONTEXT = (1.0, 0.03), (0.5, 0.003)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,9 +151,10 @@ def consensus_of_pairs(
     return mean, own + np.einsum("rk,rk->r", rows, rows), common
 
 
-def prior_scales(names: list[str], n_kinds: int) -> dict[str, Scale]:
-    """Return the priors of the inverse variances of groups, which have the same parts as the consensus."""
-    return {f"{name}{kind}": GammaScale.prior(_SHAPE, _RATE) for kind in range(n_kinds) for name in names}
+def prior_scales(names: list[str], places: Places) -> dict[str, Scale]:
+    """Return the priors of the inverse variances of groups and slopes, which have the same parts as the consensus."""
+    priors = [_GROUPS] * places.n_levels.size + [_CONTEXT] * places.widths.size
+    return {f"{name}{kind}": GammaScale.prior(*prior) for kind, prior in enumerate(priors) for name in names}
 
 
 def variances(scales: dict[str, Scale], n_kinds: int) -> Array:

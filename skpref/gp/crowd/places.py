@@ -70,13 +70,11 @@ class Places:
     ) -> Places:
         """Return the places of comparisons, the left side among them with an order effect."""
         alone = cls.from_items(c.n_items, 0 if c.covariates is None else c.covariates.shape[1], order=order)
-        effects = np.concatenate([np.full(c.n_items * sum(widths), _SHARED), alone.item[c.n_items :]])
-        cells, of_context = replace(alone, timeline=timeline).cells(c), np.array(widths, dtype=np.int64)
-        if cells is None:
-            item = np.concatenate([alone.compared, effects])
-            return replace(alone, item=item, widths=of_context)
-        sides = np.concatenate([c.left, c.right])
-        return replace(cls._from_cells(sides, np.vstack([cells, cells]), effects, timeline), widths=of_context)
+        others = np.concatenate([np.full(c.n_items * sum(widths), _SHARED), alone.item[c.n_items :]])
+        places = replace(alone, item=np.append(alone.compared, others), timeline=timeline)
+        if (cells := places.cells(c)) is not None:
+            places = cls._from_cells(np.append(c.left, c.right), np.vstack([cells, cells]), others, timeline)
+        return replace(places, widths=np.array(widths, dtype=np.int64))
 
     @classmethod
     def _from_cells(cls, item: IntArray, cells: IntArray, effects: IntArray, timeline: Timeline | None) -> Places:
@@ -181,19 +179,15 @@ class Places:
         They are given the columns of the items.
         """
         n, K = len(self.group), int(self.widths.sum())
-        (item, number), start = np.divmod(np.arange(self.n_of_items - n), max(K, 1)), 0
-        weights = [
-            np.array([self.reach(kind, level).weights for level in range(n_levels)])[self.group[:, kind]]
-            for kind, n_levels in enumerate(self.n_levels.tolist())
-        ]
-        weights = [np.vstack([of_group, np.zeros((item.size, of_group.shape[1]))]) for of_group in weights]
-        for width in self.widths.tolist():
-            of_slopes = (number[:, None] == start + np.arange(width)).astype(np.float64)
-            weights.append(np.vstack([np.zeros((n, width)), of_slopes]))
-            start += width
-        weights.append((np.arange(self.n_of_items) < n)[:, None].astype(np.float64))
-        at = np.concatenate([self.compared, item])
-        pairs = ((of_kind, rows[at]) for of_kind in weights for rows in of_items)
+        item, number = np.divmod(np.arange(self.n_of_items - n), max(K, 1))
+        at, weights = np.concatenate([self.compared, item]), np.zeros((self.n_of_items, int(self.sizes.sum()) + 1))
+        ends = np.cumsum([*self.sizes, 1])
+        for kind, n_levels in enumerate(self.n_levels.tolist()):
+            of_levels = np.array([self.reach(kind, level).weights for level in range(n_levels)])
+            weights[:n, ends[kind] - n_levels : ends[kind]] = of_levels[self.group[:, kind]]
+        weights[n + np.arange(item.size), ends[-1] - 1 - K + number] = 1.0
+        weights[:n, -1] = 1.0
+        pairs = ((of_kind, rows[at]) for of_kind in np.split(weights, ends[:-1], axis=1) for rows in of_items)
         return [(of_kind[:, :, None] * rows[:, None]).reshape(at.size, -1) for of_kind, rows in pairs]
 
     @cached_property
