@@ -36,6 +36,7 @@ OTHERS = {
     "groups": lambda: at.crowd(user="user", left="left", right="right", groups=["kind"], order_effect=True).fit(
         frame(), at.PREFERRED
     ),
+    "context": lambda: at.crowd(user="user", left="left", right="right", context=["length"]).fit(frame(), at.PREFERRED),
     "ties": lambda: at.crowd(likelihood="probit-ties").fit(at.NAMED_TRIPLES, TIED),
     "factors": lambda: at.crowd(at.ITEMS, at.USERS, inference="svi", tol=1.0).fit(at.NAMED_TRIPLES, at.PREFERRED),
     "covariates": lambda: at.classifier(left="left", right="right", covariates=["length"], order_effect=True).fit(

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtr
 from sklearn.base import clone
+from sklearn.metrics import log_loss
 
 import skpref
 from skpref import CrowdGPPL, Table
@@ -195,6 +196,21 @@ def test_leaderboards_in_a_context(model, data):
     ]
     assert report["agreement"][4] == pytest.approx((np.array(better) == y)[X["judge"] == 4].mean())
     assert report["reliability"].between(-1.0, 4.0).all()
+
+
+@pytest.mark.statistical  # losses over simulations; 3 of 3 by 0.02 nats, where the mean is 0.06
+def test_context_beats_the_pooled_fit():
+    covered = []
+    for seed in range(3):
+        X, y, u, slope = prompts(seed, 1_600)
+        fits = [crowd(context=context).fit(X[:400], y[:400]) for context in (["length"], None)]
+        losses = [log_loss(y[400:], fit.predict_proba(X[400:])) for fit in fits]
+        assert losses[0] < losses[1] - 0.02
+        for number in (30.0, 50.0, 70.0):
+            utility, std = fits[0].utility(np.arange(N_ITEMS), context={"length": number}, return_std=True)
+            true = u + slope * (number - 50.0) / 20.0
+            covered.append(np.abs(utility - true + true.mean()) < 1.645 * std)
+    assert np.mean(covered) > 0.75  # nominally 0.9
 
 
 def test_later_answers_and_saved_models(model, data, monkeypatch, tmp_path):
