@@ -121,6 +121,7 @@ FREE = {
         "Factors.thresholds 2",
         "GroupDifferences.level 0",
         "GroupPosterior.half 0",
+        "Places.widths 0",
         "InducingBasis.points 1",
         "LatentHyper.Z 0",
     ),
