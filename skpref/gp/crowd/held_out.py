@@ -42,7 +42,8 @@ def some_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> Hiera
 def folds_of(model: Hierarchy, fit: HierarchyFit) -> IntArray:
     """Return a fold of each comparison that names, numbers and sides of items and users do not change, shape (P,).
 
-    It is a hash of the ranks of the two items in the consensus, and of all answers of the user in the same terms.
+    It is a hash of the ranks of the two items in the consensus, and of all answers of the user in the same terms. An
+    answer of weight 2 is two answers.
     """
     users = model.users
     utility = np.round((model.consensus @ fit.mean)[: users.n_places], 6)
@@ -51,7 +52,7 @@ def folds_of(model: Hierarchy, fit: HierarchyFit) -> IntArray:
     pair = hashed(hashed(np.minimum(left, right)) + np.maximum(left, right))
     answer = np.round(1000.0 * np.where(left < right, model.y, 1.0 - model.y)).astype(np.uint64)
     of_user = np.zeros(model.n_users, dtype=np.uint64)
-    np.add.at(of_user, users.user, hashed(pair + answer))
+    np.add.at(of_user, users.user, hashed(pair + answer) * np.maximum(np.rint(model.weight), 1.0).astype(np.uint64))
     return (hashed(pair + of_user[users.user]) % np.uint64(N_FOLDS)).astype(np.int64)
 
 

@@ -176,6 +176,14 @@ def test_a_number_that_does_not_vary_changes_little(data):
     assert without.context_scales_.size == 0
 
 
+def test_slopes_of_no_size_change_nothing(data, monkeypatch):
+    X, y, *_ = data
+    without = crowd(context=None).fit(X, y)
+    assert without._comparisons.n_pairs < len(X)  # equal answers are one of a larger weight: folds stay the same
+    monkeypatch.setattr("skpref.gp.crowd.groups._CONTEXT", (1.0, 1e-10))
+    assert_allclose(crowd().fit(X, y).predict_proba(X), without.predict_proba(X), atol=1e-6)
+
+
 def test_leaderboards_in_a_context(model, data):
     X, y, u, slope = data
     assert 0.1 < model.context_scales_[0] < 2.0
