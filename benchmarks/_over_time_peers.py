@@ -1,11 +1,13 @@
-"""Other packages of ratings over time: kickscore, TrueSkill Through Time, whole-history rating and openskill."""
+"""Others that rate over time: Glicko-2, kickscore, TrueSkill Through Time, whole-history rating and openskill."""
 
 from __future__ import annotations
 
 import importlib.util
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 _STEPS = 3_650  # steps of time of whole-history rating in all games
 _SIDE = "the left side"  # an item that plays with every left one
+_DEVIATION, _TAU = 350.0 / 173.7178, 0.5  # of Glicko-2: deviation of a new item, and of changes of log volatilities
 
 
 def kickscore_method(span: float) -> Callable[..., Method]:
@@ -103,6 +106,73 @@ def whole_history_method(span: float, start: float) -> Callable[..., Method]:
     return make
 
 
+def glicko_method(span: float, start: float) -> Callable[..., Method]:
+    """Return Glicko-2 by the equations of Glickman (2013); slope and advantage of the left side are as in openskill.
+
+    The package glicko2 2.1.0 is not used: it finds volatilities with the square of a rating in place of its deviation.
+    """
+
+    def make(share: float, volatility: float) -> Method:
+        def run(train: pd.DataFrame, test: pd.DataFrame) -> Array:
+            skill, before = dict[Any, tuple[float, float, float, int]](), []
+            new = 0.0, _DEVIATION, volatility
+
+            def at(item: Hashable, period: int) -> tuple[float, float, float]:
+                mean, deviation, sigma, last = skill.get(item, (*new, period))
+                return mean, float(np.sqrt(deviation**2 + max(period - last - 1, 0) * sigma**2)), sigma
+
+            def ahead(left: Hashable, right: Hashable, period: int) -> float:
+                (one, v, _), (other, w, _) = at(left, period), at(right, period)
+                return (one - other) * _flattening(np.hypot(v, w))
+
+            rows = [(left, right, int((when - start) / (share * span)), won) for left, right, when, won in _rows(train)]
+            for period, games in groupby(rows, lambda row: row[2]):
+                met: dict[Any, list[tuple[Any, float]]] = {}
+                for left, right, _, won in games:
+                    before.append(ahead(left, right, period))
+                    met.setdefault(left, []).append((right, float(won)))
+                    met.setdefault(right, []).append((left, 1.0 - won))
+                then = {item: at(item, period) for item in met}
+                skill |= {item: (*_rated(item, then, own), period) for item, own in met.items()}
+            later = len(before) // 2
+            z = np.array(before)[later:, None]
+            scale = LogisticRegression(C=100.0).fit(z, train.won.to_numpy()[later:])
+            periods = ((test.when - start) / (share * span)).astype(int)
+            asked = zip(test.left, test.right, periods, strict=True)
+            return expit(scale.decision_function([[ahead(*row)] for row in asked]))
+
+        return run
+
+    return make
+
+
+def _flattening(deviation: Any) -> Any:  # noqa: ANN401 - a number or an array
+    return 1.0 / np.sqrt(1.0 + 3.0 * deviation**2 / np.pi**2)
+
+
+def _rated(
+    item: Hashable, then: dict[Any, tuple[float, float, float]], games: list[tuple[Any, float]]
+) -> tuple[float, float, float]:
+    """Return rating, deviation and volatility of an item after the games of a period, steps 3 to 7 of Glicko-2."""
+    mean, deviation, sigma = then[item]
+    others, won = np.array([then[other][:2] for other, _ in games]), np.array([score for _, score in games])
+    g = _flattening(others[:, 1])
+    expected = expit(g * (mean - others[:, 0]))
+    v, miss = 1.0 / np.sum(g**2 * expected * (1.0 - expected)), np.sum(g * (won - expected))
+    spread, surprise, a = deviation**2 + v, (v * miss) ** 2, np.log(sigma**2)
+
+    def slope(x: float) -> float:
+        size = np.exp(x)
+        return size * (surprise - spread - size) / (2.0 * (spread + size) ** 2) - (x - a) / _TAU**2
+
+    low, high = (
+        next(a + sign * k * _TAU for k in range(1, 99) if sign * slope(a + sign * k * _TAU) < 0.0) for sign in (-1, 1)
+    )
+    sigma = float(np.exp(0.5 * brentq(slope, low, high)))
+    deviation = float(1.0 / np.sqrt(1.0 / (deviation**2 + sigma**2) + 1.0 / v))
+    return mean + deviation**2 * float(miss), deviation, sigma
+
+
 def openskill_method() -> Callable[..., Method]:
     """Return the filter of Weng and Lin; slope and advantage of the left side are learnt from its own forecasts."""
     from openskill.models import BradleyTerryFull
@@ -158,7 +228,8 @@ def peers(span: float, start: float) -> dict[str, tuple[Callable[..., Method], l
         ),
         "openskill": ("openskill", openskill_method, [(0.02,), (0.1,), (0.3,), (0.8,)]),
     }
-    found = {}
+    of_glicko = [(share, volatility) for share in (0.003, 0.01, 0.03) for volatility in (0.03, 0.06, 0.15, 0.3)]
+    found = {"Glicko-2": (glicko_method(span, start), of_glicko)}
     for label, (package, make, values) in of_package.items():
         if importlib.util.find_spec(package) is None:
             print(f"{label} is left out: the package of the module {package} is not installed")

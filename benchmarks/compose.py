@@ -2,14 +2,16 @@
 
 ::
 
-    python benchmarks/compose.py                       # 13 capabilities alone and 78 pairs
+    python benchmarks/compose.py                       # 14 capabilities alone and 91 pairs
+    python benchmarks/compose.py --one-view            # 12 of `GPPLClassifier` and 66 pairs, in crowds of one taste
     python benchmarks/compose.py --triples             # and the 35 triples of those that an arena needs
     python benchmarks/compose.py --only groups --seeds 5
     python benchmarks/compose.py --only "covariates + order,ties + users"
 
 One simulator draws crowds with any subset of capabilities from the model that they stand for: a consensus and tastes
-(smooth in the features of items, if there are any), differences of groups, effects of users' features, reliabilities,
-covariates, position biases and thresholds of ties of each judge, and a consensus that walks over a year. A case is
+(smooth in the features of items, if there are any), differences of groups, slopes on a number of context, effects of
+users' features, reliabilities, covariates, position biases and thresholds of ties of each judge, and a consensus that
+walks over a year. A case is
 
 - *fitted* if nothing refuses it,
 - *active* if each capability shows in the fitted model: effects that are not 0, columns of `annotators()`, all answers
@@ -17,10 +19,10 @@ covariates, position biases and thresholds of ties of each judge, and a consensu
 - *right* if 90 % intervals hold the truth, pooled over the seeds, and effects are within 2 standard errors of it in
   95 %. Shares may differ from .90 and .95 by two binomial standard errors plus 4 points.
 
-Coverage is of: the consensus (in each group, at the end), relative to its mean; z, the difference of utilities with
-all effects, of rows that were held out; and where there are any, of items that nobody compared ("new items"), z of
-users without answers ("new users"), and each judge's bias, threshold of ties and reliability. "!" marks what is not
-right.
+Coverage is of: the consensus (in each group and context, at the end), relative to its mean; z, the difference of
+utilities with all effects, of rows that were held out; and where there are any, of items that nobody compared ("new
+items"), z of users without answers ("new users"), and each judge's bias, threshold of ties and reliability. "!" marks
+what is not right.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ import time
 import warnings
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from skpref import Checkpoint, CrowdGPPL, Table
+from skpref import Checkpoint, CrowdGPPL, GPPLClassifier, Table
 from skpref.kernels import ProductMatern
 
 if TYPE_CHECKING:
@@ -50,8 +52,9 @@ if TYPE_CHECKING:
 
 CAPABILITIES = (
     *("features", "covariates", "order", "ties", "groups", "reliability", "users"),
-    *("many items", "files", "dask", "partial_fit", "resume", "time"),
+    *("many items", "files", "dask", "partial_fit", "resume", "time", "context"),
 )
+OF_USERS = "reliability", "users"  # capabilities that `GPPLClassifier` does not have
 OF_TRIPLES = "covariates", "order", "ties", "groups", "reliability", "users", "files"
 PASS = 3  # in which fits are interrupted
 N_NEW_USERS, N_NEW_ITEMS = 40, 5
@@ -63,6 +66,7 @@ THRESHOLD, THRESHOLD_SPREAD = 0.5, 0.3  # median, and standard deviation of the 
 RELIABILITY_SPREAD = 0.5  # standard deviation of the logarithm
 TASTE, GROUP, USER_FEATURE = 0.5, 0.7, 0.5  # factors on functions of variance 1
 N_DAYS, WALK = 365, 0.7  # and standard deviation of the walk over these days
+SLOPE, CONTEXTS = 0.5, (0.0, 1.5)  # standard deviation of slopes, and numbers of which the consensus is checked
 GROUPS = np.array(["chat", "code", "maths"])
 IDS: dict[str, Any] = {"user": "user", "left": "left", "right": "right"}
 
@@ -82,11 +86,12 @@ class Crowd:
     items: Table | None
     users: Table | None
     consensus: FloatArray  # (n_groups, n_items), the new items last
+    slopes: FloatArray  # (n_items,)
     judges: pd.DataFrame  # bias, tie_threshold and reliability by user
 
 
-def simulate(parts: frozenset[str], rng: np.random.Generator) -> Crowd:
-    """Draw a crowd with some capabilities."""
+def simulate(parts: frozenset[str], rng: np.random.Generator, *, one_view: bool = False) -> Crowd:
+    """Draw a crowd with some capabilities, perhaps of people who are all alike."""
     # Files and Dask take another way above 10,000 answers.
     n_known, n_answers = (300, 40) if parts & {"files", "dask"} else (40, 80 if "groups" in parts else 25)
     n_known, n_answers = (n_known, n_answers) if "many items" not in parts else (max(n_known, 60), 60)
@@ -99,14 +104,18 @@ def simulate(parts: frozenset[str], rng: np.random.Generator) -> Crowd:
     t, V, B = (chol @ rng.standard_normal((n_items, k)) for k in (1, 2, 2))
     n_groups = GROUPS.size if "groups" in parts else 1
     consensus = t.T + GROUP * ("groups" in parts) * (chol @ rng.standard_normal((n_items, n_groups))).T
-    own = TASTE * rng.standard_normal((n_users, 2)) @ V.T + USER_FEATURE * ("users" in parts) * of_users @ B.T
-    noise = rng.standard_normal((3, n_users)) * np.array([[k in parts] for k in ("reliability", "order", "ties")])
+    spread = 0.0 if one_view else 1.0
+    own = spread * TASTE * rng.standard_normal((n_users, 2)) @ V.T + USER_FEATURE * ("users" in parts) * of_users @ B.T
+    noise = (
+        spread * rng.standard_normal((3, n_users)) * np.array([[k in parts] for k in ("reliability", "order", "ties")])
+    )
     rho = np.exp(RELIABILITY_SPREAD * noise[0] - 0.5 * RELIABILITY_SPREAD**2 * ("reliability" in parts))  # mean 1
     bias = ("order" in parts) * BIAS + BIAS_SPREAD * noise[1]
     threshold = ("ties" in parts) * THRESHOLD * np.exp(THRESHOLD_SPREAD * noise[2])
     f = rho[:, None, None] * consensus + own[:, None]  # (n_users, n_groups, n_items)
     steps = chol @ rng.standard_normal((n_items, N_DAYS)) if "time" in parts else np.zeros((n_items, N_DAYS))
     walk = np.cumsum(WALK / np.sqrt(N_DAYS) * steps, axis=1)
+    slopes = SLOPE * ("context" in parts) * (chol @ rng.standard_normal(n_items))
 
     def ask(user: NDArray[np.int64]) -> pd.DataFrame:
         left, group = rng.integers(0, n_seen, user.size), rng.integers(0, n_groups, user.size)
@@ -114,11 +123,12 @@ def simulate(parts: frozenset[str], rng: np.random.Generator) -> Crowd:
         C = np.column_stack([rng.standard_normal(user.size), rng.choice([-1.0, 0.0, 1.0], user.size)])
         z = f[user, group, left] - f[user, group, right] + bias[user] + ("covariates" in parts) * C @ EFFECTS
         day = rng.integers(0, N_DAYS, user.size) if "time" in parts else np.zeros(user.size, dtype=np.int64)
-        z += rho[user] * (walk[left, day] - walk[right, day])
+        size = rng.standard_normal(user.size)
+        z += rho[user] * (walk[left, day] - walk[right, day] + size * (slopes[left] - slopes[right]))
         noisy = z + rng.standard_normal(user.size)
         y = np.where(np.abs(noisy) < threshold[user], 0.5, noisy > 0.0)
         ids = {"user": user_ids[user], "left": item_ids[left], "right": item_ids[right]}
-        more = {"category": GROUPS[group], "length": C[:, 0], "home": C[:, 1], "day": day}
+        more = {"category": GROUPS[group], "length": C[:, 0], "home": C[:, 1], "day": day, "size": size}
         return pd.DataFrame(ids | more | {"y": y, "z": z})
 
     user_ids = np.array([f"judge {u:03d}" for u in range(n_users)])
@@ -134,6 +144,7 @@ def simulate(parts: frozenset[str], rng: np.random.Generator) -> Crowd:
         Table(of_items, ids=item_ids) if "features" in parts else None,
         Table(of_users, ids=user_ids) if "users" in parts else None,
         consensus + walk[:, -1],
+        slopes,
         judges,
     )
 
@@ -154,19 +165,22 @@ class Interruption:
         return False
 
 
-def fitted(parts: frozenset[str], crowd: Crowd, folder: Path, *, interrupted: bool = False) -> CrowdGPPL:
+def fitted(
+    parts: frozenset[str], crowd: Crowd, folder: Path, *, one_view: bool, interrupted: bool = False
+) -> CrowdGPPL | GPPLClassifier:
     """Fit a model with some capabilities."""
-    model = CrowdGPPL(
-        crowd.items,
-        crowd.users,
-        order_effect="order" in parts,
-        covariates=["length", "home"] if "covariates" in parts else None,
-        groups=["category"] if "groups" in parts else None,
-        time="day" if "time" in parts else None,
-        checkpoint=Checkpoint(folder / "checkpoint", 0.0) if interrupted else None,
-        random_state=0,
-        **IDS,
-    )
+    options: dict[str, Any] = {
+        "order_effect": "order" in parts,
+        "covariates": ["length", "home"] if "covariates" in parts else None,
+        "groups": ["category"] if "groups" in parts else None,
+        "context": ["size"] if "context" in parts else None,
+        "time": "day" if "time" in parts else None,
+        "checkpoint": Checkpoint(folder / "checkpoint", 0.0) if interrupted else None,
+        "random_state": 0,
+    }
+    model: Any = CrowdGPPL(crowd.items, crowd.users, **options, **IDS)
+    if one_view:
+        model = GPPLClassifier(crowd.items, left="left", right="right", **options)
     rows = crowd.answers
     later = np.zeros(len(rows), dtype=bool)
     if "partial_fit" in parts:  # the second half of the answers, and all of some users
@@ -239,13 +253,18 @@ class Result:
         return ", ".join(parts)
 
 
-def check(parts: frozenset[str], crowd: Crowd, model: CrowdGPPL, result: Result) -> None:
+def check(parts: frozenset[str], crowd: Crowd, model: Any, result: Result) -> None:  # noqa: ANN401 - of two classes
     """Count what is right in a fitted model, and note what is not active."""
-    report, items = model.annotators(n_samples=100), model.item_ids_
-    judges, seen = crowd.judges.loc[model.user_ids_], np.array([int(i.split()[1]) for i in items])
+    items, is_crowd = model.item_ids_, isinstance(model, CrowdGPPL)
+    report = model.annotators(n_samples=100) if is_crowd else pd.DataFrame()
+    judges = crowd.judges.loc[model.user_ids_ if is_crowd else []]
+    seen = np.array([int(i.split()[1]) for i in items])
     new = np.array([f"item {crowd.consensus.shape[1] - k:03d}" for k in range(N_NEW_ITEMS, 0, -1)])
-    for truth, group in zip(crowd.consensus, GROUPS, strict=False):
+    contexts = CONTEXTS if "context" in parts else CONTEXTS[:1]
+    for (truth, group), number in product(zip(crowd.consensus, GROUPS, strict=False), contexts):
         where = {"groups": {"category": group}} if "groups" in parts else {}
+        where |= {"context": {"size": number}} if "context" in parts else {}
+        truth = truth + number * crowd.slopes  # noqa: PLW2901
         truth = truth - truth[seen].mean()  # noqa: PLW2901
         result.cover("consensus", truth[seen], *model.utility(items, return_std=True, **where))
         if "features" in parts:
@@ -263,35 +282,37 @@ def check(parts: frozenset[str], crowd: Crowd, model: CrowdGPPL, result: Result)
             low, high = report[f"{column}_low"].to_numpy(), report[f"{column}_high"].to_numpy()
             holds = (judges[column].to_numpy() >= low) & (judges[column].to_numpy() <= high)
             result.add([(column, np.array([holds.sum(), holds.size]))])
-    all_read = np.isclose(report["n_labels"].sum(), len(crowd.answers))
+    n_read = report["n_labels"].sum() if is_crowd else model.rank(n_samples=1).n_comparisons.sum() / 2
+    all_read = np.isclose(n_read, len(crowd.answers))
     user_rows = crowd.of_new_users["user"].unique()
     shows: dict[str, Callable[[], Any]] = {
         "features": lambda: model.kernel_ is not None and np.ptp(model.utility(new)) > 0.0,
         "covariates": lambda: model.coef_.size == EFFECTS.size and bool(model.coef_.all()),
-        "order": lambda: model.order_effect_[0] != 0.0 and "bias" in report and np.ptp(report["bias"]) > 0.0,
-        "ties": lambda: model.tie_thresholds_ is not None and np.ptp(model.tie_thresholds_) > 0.0,
+        "order": lambda: model.order_effect_[0] != 0.0 and (not is_crowd or np.ptp(report["bias"]) > 0.0),
+        "ties": lambda: not is_crowd or (model.tie_thresholds_ is not None and np.ptp(model.tie_thresholds_) > 0.0),
         "groups": lambda: len(model.group_ids_[0]) == GROUPS.size and model.group_scales_[0] > 0.01,
+        "context": lambda: model.context_scales_[0] > 0.01,
         "reliability": lambda: "reliability" in report and np.ptp(report["reliability"]) > 0.0,
         "time": lambda: model.dynamics_.drift_sd + model.dynamics_.form_sd > 0.01,
         "users": lambda: np.ptp(model.utility(items, users=user_rows), axis=0).max() > 0.0,
         "many items": lambda: items.size > 500,
-        "partial_fit": lambda: all_read and crowd.answers["user"].nunique() == model.user_ids_.size,
+        "partial_fit": lambda: all_read and (not is_crowd or crowd.answers["user"].nunique() == len(model.user_ids_)),
     }
     result.inactive |= {part for part in parts if not (shows[part]() if part in shows else all_read)}
 
 
-def measure(parts: frozenset[str], seeds: Iterable[list[int]]) -> Result:
+def measure(parts: frozenset[str], seeds: Iterable[list[int]], *, one_view: bool) -> Result:
     """Simulate, fit and check."""
     result, start, n = Result(), time.process_time(), 0
     for seed in seeds:
-        crowd = simulate(parts, np.random.default_rng(seed))
+        crowd = simulate(parts, np.random.default_rng(seed), one_view=one_view)
         with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                model = fitted(parts, crowd, Path(name), interrupted="resume" in parts)
+                model = fitted(parts, crowd, Path(name), one_view=one_view, interrupted="resume" in parts)
                 check(parts, crowd, model, result)
                 if "resume" in parts:
-                    whole = fitted(parts, crowd, Path(name))
+                    whole = fitted(parts, crowd, Path(name), one_view=one_view)
                     pairs = zip(*(m.utility(return_std=True) for m in (model, whole)), strict=True)
                     result.inactive |= set() if all(np.allclose(a, b, atol=1e-8) for a, b in pairs) else {"resume"}
             except Exception as error:  # noqa: BLE001 - any error is a capability that does not compose
@@ -316,7 +337,7 @@ def line(name: str, result: Result) -> str:
 def summarise(results: dict[frozenset[str], Result]) -> None:
     """Print pooled coverage of each capability, and how many cases pass."""
     print("\nPooled over the cases that were fitted, by capability:")
-    for part in CAPABILITIES:
+    for part in dict.fromkeys(part for case in results for part in CAPABILITIES if part in case):
         pooled = Result()
         of_part = [result for parts, result in results.items() if part in parts and not result.refusal]
         for result in of_part:
@@ -333,15 +354,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="cases whose name contains one of these texts, between commas")
     parser.add_argument("--seeds", type=int, default=3, help="crowds of each case")
     parser.add_argument("--triples", action="store_true", help="triples, too")
+    parser.add_argument("--one-view", action="store_true", help="GPPLClassifier, of people who are all alike")
     options = parser.parse_args(arguments)
-    cases = [*((part,) for part in CAPABILITIES), *combinations(CAPABILITIES, 2)]
-    cases += combinations(OF_TRIPLES, 3) if options.triples else ()
+    known = [part for part in CAPABILITIES if not (options.one_view and part in OF_USERS)]
+    cases = [*((part,) for part in known), *combinations(known, 2)]
+    cases += [case for case in combinations(OF_TRIPLES, 3) if options.triples and {*case} <= {*known}]
     wanted = [(k, c) for k, c in enumerate(cases) if any(t in " + ".join(c) for t in options.only.split(","))]
     results = {}
     with cluster() if any("dask" in case for _, case in wanted) else nullcontext():
         for number, case in wanted:
             parts = frozenset(case)
-            results[parts] = measure(parts, ([seed, number] for seed in range(options.seeds)))
+            seeds = ([seed, number] for seed in range(options.seeds))
+            results[parts] = measure(parts, seeds, one_view=options.one_view)
             print(line(" + ".join(case), results[parts]), flush=True)
     summarise(results)
     return 0

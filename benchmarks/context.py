@@ -4,11 +4,12 @@
 
     python benchmarks/context.py              # two minutes
     python benchmarks/context.py --seeds 50
+    python benchmarks/context.py --crowd      # answers by people with tastes of their own, in `CrowdGPPL`
 
 Items have slopes of their own on a number, or on a vector of 16 numbers, or curves, or none. Methods leave the number
-out, cut it at quartiles into groups, take it as context, or take a spline of it as context. The table has the mean
-excess over the log-loss of the truth in 1e-4 nats, differences to leaving the number out with their standard errors
-over seeds, and the share of utilities at three numbers that 90 % intervals hold.
+out, cut it at quartiles into groups, fit the rows of each quartile alone, take the number as context, or take a spline
+of it as context. The table has the mean excess over the log-loss of the truth in 1e-4 nats, differences to leaving the
+number out with their standard errors over seeds, and the share of utilities at three numbers that 90 % intervals hold.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ import pandas as pd
 from scipy.special import expit, xlogy
 from sklearn.preprocessing import SplineTransformer
 
-from skpref import GPPLClassifier
+from skpref import CrowdGPPL, GPPLClassifier
 
 _TESTED, _WIDTH = 4_000, 16
 _SIZES = (12, 240), (12, 2_400), (60, 1_200)  # items and comparisons
+_OF_CROWDS, _ANSWERS, _TASTE = ((12, 600), (12, 2_400)), 30, 0.5  # answers of a person, and sizes of two directions
 _WITHIN = 1.645
 
 
@@ -38,8 +40,8 @@ class Data(NamedTuple):
     utility: Any
 
 
-def simulated(kind: str, n_items: int, n: int, seed: int) -> Data:
-    """Return comparisons, of which the last ones are for testing."""
+def simulated(kind: str, n_items: int, n: int, seed: int, n_users: int) -> Data:
+    """Return comparisons, of which the last ones are for testing; people of a crowd have tastes."""
     rng = np.random.default_rng(seed)
     total, width = n + _TESTED, _WIDTH if kind == "vector" else 1
     x = rng.uniform(-1.7, 1.7, (total, 1)) if kind == "curve" else rng.normal(size=(total, width))
@@ -53,9 +55,15 @@ def simulated(kind: str, n_items: int, n: int, seed: int) -> Data:
 
     left = rng.integers(n_items, size=total)
     right = (left + rng.integers(1, n_items, total)) % n_items
-    of_all, row = utility(x), np.arange(total)
+    user, row = rng.integers(max(n_users, 1), size=total), np.arange(total)
+    taste = (
+        rng.normal(size=(n_users, 2)) @ (_TASTE * rng.normal(size=(2, n_items))) if n_users else np.zeros((1, n_items))
+    )
+    of_all = utility(x) + taste[user]
     p = expit(of_all[row, left] - of_all[row, right])
-    frame = pd.DataFrame({"left": left, "right": right}).join(pd.DataFrame(x, columns=range(width)).add_prefix("x_"))
+    frame = pd.DataFrame({"user": user, "left": left, "right": right}).join(
+        pd.DataFrame(x, columns=range(width)).add_prefix("x_")
+    )
     cuts = np.quantile(x[:n, 0], [0.25, 0.5, 0.75])
     spline = SplineTransformer(6, include_bias=False).fit(x[:n, :1]).transform(x[:, :1])
     frame = frame.join(pd.DataFrame(spline, columns=range(spline.shape[1])).add_prefix("s_"))
@@ -67,17 +75,24 @@ def methods(data: Data) -> dict[str, dict[str, Any]]:
     x, s = ([name for name in data.frame if str(name).startswith(letter)] for letter in "xs")
     found: dict[str, dict[str, Any]] = {"left out": {}, "context": {"context": [x]}}
     if len(x) == 1:
-        found |= {"groups": {"groups": ["part"]}, "spline": {"context": [*x, s]}}
+        found |= {"groups": {"groups": ["part"]}, "separate": {"part": True}, "spline": {"context": [*x, s]}}
     return found
 
 
-def measured(data: Data, n: int, more: dict[str, Any]) -> tuple[float, float]:
+def measured(data: Data, n: int, more: dict[str, Any], *, crowd: bool) -> tuple[float, float]:
     """Return the mean excess log-loss, and the share of utilities that 90 % intervals hold."""
-    model = GPPLClassifier(left="left", right="right", likelihood="logit", **more).fit(data.frame[:n], data.y[:n])
-    p, q = data.p[n:], model.predict_proba(data.frame[n:])[:, 1]
+    options = {"left": "left", "right": "right", "likelihood": "logit", **more}
+    separate, q = options.pop("part", False), np.empty(len(data.frame))
+    part = data.frame["part"].to_numpy() * separate
+    for number in np.unique(part):
+        model: Any = CrowdGPPL(user="user", random_state=0, **options) if crowd else GPPLClassifier(**options)
+        rows = np.flatnonzero(part == number)
+        model.fit(data.frame.iloc[rows[rows < n]], data.y[rows[rows < n]])
+        q[rows] = model.predict_proba(data.frame.iloc[rows])[:, 1]
+    p, q = data.p[n:], q[n:]
     loss = xlogy(p, p / q) + xlogy(1.0 - p, (1.0 - p) / (1.0 - q))
     inside = []
-    if more and "groups" not in more and len(more["context"]) == 1:
+    if len(more.get("context", ())) == 1:
         names = more["context"][0]
         for number in (-1.0, 0.0, 1.0):
             true = data.utility(np.full((1, len(names)), number))[0]
@@ -91,15 +106,17 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
-    seeds = range(parser.parse_args().seeds)
+    parser.add_argument("--crowd", action="store_true")
+    options = parser.parse_args()
+    seeds, crowd = range(options.seeds), options.crowd
     warnings.simplefilter("ignore")
     for kind in ("none", "slope", "vector", "curve"):
-        for n_items, n in _SIZES:
+        for n_items, n in _OF_CROWDS if crowd else _SIZES:
             found: dict[str, list[tuple[float, float]]] = {}
             for seed in seeds:
-                data = simulated(kind, n_items, n, seed)
+                data = simulated(kind, n_items, n, seed, n // _ANSWERS if crowd else 0)
                 for name, more in methods(data).items():
-                    found.setdefault(name, []).append(measured(data, n, more))
+                    found.setdefault(name, []).append(measured(data, n, more, crowd=crowd))
             print(f"{kind}, {n_items} items, {n} comparisons")
             first = np.array(found["left out"])[:, 0]
             for name, each in found.items():

@@ -6,10 +6,10 @@
     python benchmarks/over_time.py --games nfl.csv --left team1 --right team2 --time date --winner result1
 
 Every method is fitted to the games before a season and predicts all of that season, for the last three of `--seasons`
-equal parts of the time. Half-lives, the step of Elo and, with ``--peers``, the parameters of other packages that are
-installed (kickscore, TrueSkill Through Time, whole-history rating, openskill) are chosen on the two seasons before
-these. The table has the mean log-loss in nats, the difference to the first method with its standard error over games,
-and CPU seconds of the fits to the seasons that are tested, and of tuning.
+equal parts of the time. Half-lives, the step of Elo and, with ``--peers``, the parameters of Glicko-2 and of other
+packages that are installed (kickscore, TrueSkill Through Time, whole-history rating, openskill) are chosen on the two
+seasons before these. The table has the mean log-loss in nats, the difference to the first method with its standard
+error over games, and CPU seconds of the fits to the seasons that are tested, and of tuning.
 """
 
 from __future__ import annotations

@@ -207,6 +207,7 @@ class Data(File):
         _COMPARED,
     )
     groups: Names = _names("columns of groups with utilities of their own; see rank --groups", _COMPARED)
+    context: Names = _names("columns of numbers on which utilities depend; see rank --context", _COMPARED)
     time: str | None = _name("column of dates or numbers: utilities move in time", _COMPARED)
     weight: str | None = _name("column of weights, of any kind of rows (default: all weights are 1)", ("comparisons",))
     items: Path | None = _path("file of the items' features", _COMPARED, metavar="ITEMS")
@@ -394,6 +395,7 @@ class Predict(File, Saved):
     top: int = _whole("rows to print (default: 20)", 1, default=20)
     features: Names = field(default=None, kw_only=True)  # as `fit` had them, of a model of attributes
     covariates: Names = field(default=None, kw_only=True)
+    context: Names = field(default=None, kw_only=True)
     none: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -413,6 +415,7 @@ class Rank(Text, Saved):
     items: Path | None = _argument("what to rank; default: all known items", "ITEMS", nargs="?")
     id: str | None = _name("column of ids in ITEMS (default: id)")
     groups: Names = _names("groups in which to rank, with --groups of the fit", metavar="COLUMN=GROUP,...")
+    context: Names = _names("numbers at which to rank, with --context of the fit", metavar="COLUMN=NUMBER,...")
     user: str | None = _name("user for whom items are ranked, in a crowd or of ratings", metavar="ID")
     at: str | None = _name("time of the ranking, with --time of the fit (default: the last comparison)", metavar="TIME")
     active: str | None = _name("leave out items without a comparison in this time before, such as 365D", metavar="TIME")

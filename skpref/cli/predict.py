@@ -31,7 +31,7 @@ from skpref.data import OneHotDesign
 from skpref.data.choices import OPTION, TASK, long_table, with_profiles
 from skpref.data.columns import Columns, as_text
 from skpref.data.ids import objects
-from skpref.data.roles import Roles, context_of
+from skpref.data.roles import Roles, context_of, numbers_of
 from skpref.data.task_tables import Shown, check_distinct, covariates_of, item_of_rows, members_of, menus_of, padded
 from skpref.data.times import to_cells
 from skpref.exceptions import DataError
@@ -47,7 +47,7 @@ from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 from skpref.persistence import columns_of, load
 
 _ROLES = "user", "item", "left", "right", "time"  # options that name columns
-_LISTS = "offered", "contest", "features", "covariates"  # options that name several
+_LISTS = "offered", "contest", "features", "covariates", "context"  # options that name several
 _WANTED = (
     "The model was learnt from choices or rankings: --offered A,B,... names the columns of the items that a row shows, "
     "and --contest A[,B] those of the task, where a row is one item; --user names that of the people"
@@ -107,7 +107,8 @@ def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
         used |= {role: names for role, names in lists.items() if names}
     elif options.contest is not None:
         used["features"] = lists["features"]
-    return replace(options, none=trained.get("none"), **{**used, "covariates": lists["covariates"]})
+    always = {name: lists[name] for name in ("covariates", "context")}
+    return replace(options, none=trained.get("none"), **{**used, **always})
 
 
 # --------------------------------------------------------------------------------------------------------- predictions
@@ -138,11 +139,12 @@ def predictions(model: Any, X: AnyArray) -> Predicted:
 def _roles(model: Any, sheet: Columns, options: Predict) -> Roles:
     """Return which column is what; refuse those that the file does not have."""
     is_crowd, time, shown = isinstance(model, CrowdGPPL), getattr(model, "time", None), options.features or ()
-    if getattr(model, "context", None):
-        raise DataError(f"{options.model}: a model with context={model.context} predicts in Python; load it there")
+    if getattr(model, "context", None) and not options.context:
+        raise DataError(f"{options.model}: has context and was fitted in Python; predict with it there")
     columns: dict[str, Any] = {
         "user": options.user or sheet.usual(*USERS) if is_crowd else None,
         "groups": tuple(model.groups or ()),
+        "context": options.context or (),
         "time": None if time is None else options.time or sheet.usual("time", "date"),
     }
     purpose = _WANTED
@@ -156,8 +158,9 @@ def _roles(model: Any, sheet: Columns, options: Predict) -> Roles:
     elif options.offered is not None or not shown:
         columns["offered"] = options.offered or side_names(sheet, options)
     roles = Roles(**columns)
-    sheet.require(replace(roles, groups=(), time=None).columns(), purpose)
+    sheet.require(replace(roles, groups=(), context=(), time=None).columns(), purpose)
     sheet.require(roles.groups, "The model was learnt with --groups")
+    sheet.require(roles.context, "The model was learnt with --context")
     sheet.require(
         [roles.time] * (time is not None), "The model was learnt with --time; name the column of times by --time"
     )
@@ -165,12 +168,14 @@ def _roles(model: Any, sheet: Columns, options: Predict) -> Roles:
 
 
 def _context(model: Any, sheet: Columns, roles: Roles, rows: Any = slice(None)) -> tuple[list[Any], list[Any]]:
-    """Return the columns that stand before the items, of users, and behind, of groups and times, in some rows."""
+    """Return the columns that stand before the items, of users, and behind: groups, times and context of some rows."""
     user, groups, time, is_dated = context_of(sheet, roles)
     users = [] if user is None else [own_ids(sheet, user, known_ids(model, "user"), "user", roles.user)[rows]]
     named = enumerate(zip(groups, roles.groups, strict=True))
     more = [own_ids(sheet, cells, model.group_ids_[k], "group", name)[rows] for k, (cells, name) in named]
-    return users, more if time is None else [*more, to_cells(time[rows], is_dated=is_dated)]
+    more += [] if time is None else [to_cells(time[rows], is_dated=is_dated)]
+    numbers = numbers_of(sheet, roles)
+    return users, more if numbers is None else [*more, numbers[rows].astype(object)]
 
 
 def _read_comparisons(model: GPPLClassifier | CrowdGPPL, sheet: Columns, options: Predict) -> AnyArray:
@@ -179,7 +184,7 @@ def _read_comparisons(model: GPPLClassifier | CrowdGPPL, sheet: Columns, options
     users, more = _context(model, sheet, roles)
     items = [_read_side(sheet, name, ids, strict=strict) for name in roles.sides]
     names = model.covariate_names_.tolist()
-    C = [] if model.time is None and not roles.groups else [np.zeros(sheet.size)] * len(names)
+    C = [] if model.time is None and not (roles.groups or roles.context) else [np.zeros(sheet.size)] * len(names)
     if any(column in name for name in names for column in sheet.values):
         C = [sheet.numbers(covariate(sheet, name), meaning="a covariate").astype(object) for name in names]
     elif names:

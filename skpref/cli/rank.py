@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -52,8 +52,9 @@ def rank(options: Rank) -> int:
         raise DataError(f"{options.model}: --at and --active are for models that were learnt with --time")
     if options.active and not isinstance(last, GPPLClassifier):
         raise DataError(f"{options.model}: --active is for models without users")
-    if options.groups is not None and not isinstance(model, GPPLClassifier | CrowdGPPL):
-        raise DataError(f"{options.model}: --groups is for models of comparisons that were learnt with --groups")
+    for flag, asked in (("--groups", options.groups), ("--context", options.context)):
+        if asked is not None and not isinstance(model, GPPLClassifier | CrowdGPPL):
+            raise DataError(f"{options.model}: {flag} is for models of comparisons that were learnt with {flag}")
     rankers = [by for kind, by in _RANKERS.items() if isinstance(last, kind) and hasattr(last, "posterior_")]
     if not rankers:
         kinds = "model of comparisons, or of users and items"
@@ -90,7 +91,8 @@ def _user_of(options: Rank, ids: AnyArray, more: str = "") -> Any:
 # --------------------------------------------------------------------------------------------------------- comparisons
 def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
     """Rank by utility: of a crowd by the consensus, or by the utility of one user."""
-    items, at, groups = _items_to_rank(model, options), cast("Any", options.at), _groups(model, options)
+    items, at = _items_to_rank(model, options), cast("Any", options.at)
+    where: dict[str, Any] = {"groups": _groups(model, options), "context": _numbers(model, options)}
     if at is not None and is_number(at):
         fitted: Any = model
         timed = fitted.posterior_.places.timeline if isinstance(model, CrowdGPPL) else fitted.moving_posterior_
@@ -100,17 +102,18 @@ def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
     if isinstance(model, CrowdGPPL):
         ids, more = known_ids(model, "user"), " Without --user, the consensus ranks"
         user = None if options.user is None else _user_of(options, ids, more)
-        ranking = model.rank(items, user, groups=groups, at=at)
+        ranking = model.rank(items, user, at=at, **where)
     elif options.user is not None:
         raise DataError(f"{options.model}: the model has one view for all users; leave --user out")
     else:
         active = number(options.active) if options.active and is_number(options.active) else options.active
-        ranking = model.rank(items, groups=groups, at=at, active=active)
+        ranking = model.rank(items, at=at, active=active, **where)
     ranking = ranking.to_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
     title += "" if options.at is None else f" at {(at if isinstance(at, str) else options.at)[:80]}"
     title += f", active within {options.active[:80]}" if options.active else ""
-    title += f" in {', '.join(options.groups)[:80]}" if options.groups else ""
+    named = [*(options.groups or ()), *(options.context or ())]
+    title += f" in {', '.join(named)[:80]}" if named else ""
     return ranking.columns(), ranking_text(ranking, options.top, title)
 
 
@@ -138,16 +141,38 @@ def _groups(model: GPPLClassifier | CrowdGPPL, options: Rank) -> dict[str, Any] 
     if options.groups is None:
         return None
     columns, groups = list(model.groups or ()), {}
-    for text in options.groups:
-        column, equals, group = text.partition("=")
-        if not equals or column not in columns or column in groups:
-            wanted = " or ".join(f"{name}=GROUP" for name in columns) or "nothing: the model has no groups"
-            wanted += ", each once" if column in groups else ""
-            raise DataError(f"{options.model}: --groups wants {wanted}; got {text[:80]!r}")
+    for column, group in _named(options, "groups", columns).items():
         ids = model.group_ids_[columns.index(column)]
         has = f" It has {', '.join(list(by_text(ids))[:10])}"
         groups[column] = known_id(group, ids, f"{options.model}: unknown group of {column!r}:", has)
     return groups
+
+
+def _numbers(model: GPPLClassifier | CrowdGPPL, options: Rank) -> dict[Any, float] | None:
+    """Return the numbers of context at which to rank, by the columns of the model."""
+    if options.context is None:
+        return None
+    saved = [name for key, name in columns_of(options.model).items() if key.startswith("context:")]
+    columns = model._columns.roles.context  # noqa: SLF001 - of this package
+    names = dict(zip(saved or map(str, columns), columns, strict=True))
+    asked = _named(options, "context", [*names])
+    if odd := [text for text in asked.values() if not is_number(text)]:
+        raise DataError(f"{options.model}: --context wants numbers; got {odd[0][:80]!r}")
+    return {names[name]: number(text) for name, text in asked.items()}
+
+
+def _named(options: Rank, name: Literal["groups", "context"], columns: list[Any]) -> dict[str, str]:
+    """Return the texts of an option by the columns of the model that it names, each once."""
+    found: dict[str, str] = {}
+    for text in getattr(options, name):
+        column, equals, value = text.partition("=")
+        if not equals or column not in columns or column in found:
+            what = {"groups": "GROUP", "context": "NUMBER"}[name]
+            wanted = " or ".join(f"{own}={what}" for own in columns) or f"nothing: the model has no {name}"
+            wanted += ", each once" if column in found else ""
+            raise DataError(f"{options.model}: --{name} wants {wanted}; got {text[:80]!r}")
+        found[column] = value
+    return found
 
 
 # ------------------------------------------------------------------------------------------------------------- ratings

@@ -35,8 +35,8 @@ def shares(options: Shares) -> int:
     unused = [name for name in sheet.names if name not in used]
     if unused:
         say_note(f"not used: {listed(unused)}")
-    if model.groups:
-        say_note("shares are for the consensus of all groups; `skpref predict` knows groups")
+    if model.groups or model.context:
+        say_note("shares are for the consensus of all groups, at the mean context; `skpref predict` knows both")
     if model.covariate_names_.size:
         say_note(f"shares are for products that do not differ in {', '.join(model.covariate_names_.tolist())}")
     scenarios: Scenarios = complete_rows(sheet, lambda part: _scenarios(part, model, names), options.missing)

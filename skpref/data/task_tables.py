@@ -226,7 +226,7 @@ def members_of(columns: Columns, roles: Roles) -> dict[str, list[int]]:
         if key not in tasks:  # a comma in a cell is no comma between cells
             tasks[key] = ", ".join(repr(cell) if len(key) > 1 and "," in str(cell) else str(cell) for cell in key)
         members.setdefault(tasks[key], []).append(row)
-    for name in sorted({roles.weight, roles.time, *roles.once, *roles.groups} - {None}, key=str):
+    for name in sorted({roles.weight, roles.time, *roles.once, *roles.groups, *roles.context} - {None}, key=str):
         cells = columns.cells(name)
         for task, rows in members.items():
             other = next((row for row in rows if cells[row] != cells[rows[0]]), None)

@@ -59,7 +59,7 @@ _USERS_FILE = (
 class Compared:
     """Comparisons, choices or rankings of a file, and what is known about items and users."""
 
-    rows: Rows  # ids: (user,) the items shown; covariates, of tasks those of each item shown; groups, time
+    rows: Rows  # ids: (user,) the items shown; covariates, of tasks those of each item shown; groups, time, context
     items: Table | None  # features of the items
     source: str  # where the data are from
     roles: Roles = field(default_factory=Roles)
@@ -130,7 +130,8 @@ class Compared:
         if roles.several:
             shown = roles.offered or tuple(f"item {k}" for k in positions)
             covariates = tuple(f"{name} {k}" for name in covariates for k in positions)
-        return (*filter(None, [roles.user]), *shown, *covariates, *roles.groups, *filter(None, [roles.time]))
+        levels = (*roles.groups, *filter(None, [roles.time]), *roles.context)
+        return (*filter(None, [roles.user]), *shown, *covariates, *levels)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -139,10 +140,12 @@ class Compared:
         width = K if roles.several else 1
         C = {name: tuple(range(column + k * width, column + (k + 1) * width)) for k, name in enumerate(self.covariates)}
         column += len(C) * width
+        of_context = column + len(roles.groups) + (roles.time is not None)
         named = {
             "covariates": C if roles.several else {name: place for name, (place,) in C.items()},
             "groups": {name: column + k for k, name in enumerate(roles.groups)},
             "time": None if roles.time is None else column + len(roles.groups),
+            "context": [of_context + k for k in range(len(roles.context))] or None,
         }
         params: dict[str, Any] = {name: value for name, value in named.items() if value not in (None, {})}
         if roles.several:
@@ -325,7 +328,8 @@ def _rows(rows: ReadRows, groups: AnyArray | None, time: Array | None, seed: int
         C = None if C is None else np.where(swap[:, None], -C, C)
     ids = items if rows.user is None else (rows.user, *items)
     moved = [] if rows.time is None else [to_cells(rows.time, is_dated=rows.is_dated)]
-    X = np.column_stack([*ids, *([] if C is None else [C.astype(object)]), *rows.groups, *moved])
+    numbers = [held.astype(object) for held in (C, rows.context) if held is not None]
+    X = np.column_stack([*ids, *numbers[: C is not None], *rows.groups, *moved, *numbers[C is not None :]])
     return Rows(X, y, rows.weight, groups, time)
 
 

@@ -93,6 +93,7 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
         "user": user,
         "weight": options.weight,
         "groups": options.groups or (),
+        "context": options.context or (),
         "time": options.time,
         "once": tuple(filter(None, [options.group, options.time_split])),
         "rest": options.rest,
@@ -101,8 +102,8 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
         "drop_self": options.on_self == "drop",
         "graded": graded,
     }
-    require_asked(sheet, options, "weight", "groups", "time", "group", "time_split")
-    taken = user, options.weight, options.time, *common["groups"], *common["once"]
+    require_asked(sheet, options, "weight", "groups", "context", "time", "group", "time_split")
+    taken = user, options.weight, options.time, *common["groups"], *common["context"], *common["once"]
     layout = _layout(sheet, options, taken)
     items = next(filter(None, map(layout.get, ("offered", "ranking", "item_ranks", "item_ratings"))), ())
     terms = tuple(
@@ -133,6 +134,7 @@ def _of_items(sheet: Columns, pattern: str, items: tuple[str, ...]) -> tuple[str
 def saved_columns(sheet: Columns, options: Data, roles: Roles) -> dict[str, str]:
     """Return the names of the columns that rows to predict have, by their options, and the form of dates."""
     lists = {"offered": roles.offered or roles.ranking, "contest": options.contest, "features": options.features}
+    lists["context"] = options.context
     lists["covariates"] = tuple(name for term in roles.covariates if isinstance(term, tuple) for name in term)
     columns = {f"{role}:{k}": name for role, names in lists.items() for k, name in enumerate(names or ())}
     sides = {"left": roles.left or roles.winner, "right": roles.right or roles.loser}
@@ -144,13 +146,14 @@ def saved_columns(sheet: Columns, options: Data, roles: Roles) -> dict[str, str]
 
 def _check_lists(sheet: Columns, options: Data, roles: Roles) -> None:
     """Refuse a column twice, groups of part-worths, and covariates that have not a column for each item of a row."""
-    for option in ("ranking", "item_ranks", "contest", "offered", "features", "groups", "covariates"):
+    for option in ("ranking", "item_ranks", "contest", "offered", "features", "groups", "context", "covariates"):
         names = getattr(options, option) or ()
         if len({*names}) < len(names):
             raise sheet.fault(f"{flag_of(option)} names a column twice")
-    for option in ("--groups",) * bool(roles.groups) + ("--time",) * bool(roles.time and roles.user):
-        if roles.several and (options.items or options.features):
-            what = "part-worths of features are the same in all groups and at all times"
+    of_crowd = {"--context": roles.context, "--time": roles.time} if roles.user else {}
+    for option, names in {"--groups": roles.groups, **of_crowd}.items():
+        if names and roles.several and (options.items or options.features):
+            what = "part-worths of features are the same in all groups, in any context and at all times"
             raise sheet.fault(f"{option} is for utilities of items, and {what}")
     items = roles.offered or roles.ranking or tuple(roles.item_ranks or roles.item_ratings)
     for name, term in zip(options.covariates or (), roles.covariates, strict=True):
@@ -228,12 +231,12 @@ def _has_losers(sheet: Columns, options: Data) -> bool:
 def _refuse_second_meanings(sheet: Columns, roles: Roles) -> None:
     """Refuse a column that is named for two different things."""
     item = () if roles.item == roles.once else roles.item
-    more: dict[str, Any] = {"covariates": (), "groups": (), "once": (), "features": ()}
+    more: dict[str, Any] = {"covariates": (), "groups": (), "context": (), "once": (), "features": ()}
     plain = replace(roles, item=item, user=None, weight=None, time=None, **more)
     taken = {*plain.columns()}
     terms = {part for term in roles.covariates for part in (term if isinstance(term, tuple) else (term,))}
     own = {"--user": {roles.user} - {None, *roles.task}, "--groups": {*roles.groups}, "--covariates": terms}
-    own |= {"--features": {*roles.features}}
+    own |= {"--features": {*roles.features}, "--context": {*roles.context} - {*terms, roles.time}}
     own |= {"--weight": {roles.weight} - {None, *terms}, "--time": {roles.time} - {None, *terms, *roles.once}}
     for option, names in own.items():
         for name in sorted(names & taken):
@@ -376,7 +379,8 @@ def feature_name(pattern: str) -> str:
 def with_long_rows(sheet: Columns, options: Data) -> tuple[Columns, Data]:
     """Return a wide table of alternatives with a row for each of them, and the options that say so."""
     features = columns_of_features(sheet, options)
-    once = [options.user, options.group, options.weight, options.time, options.time_split, *(options.groups or ())]
+    once = [options.user, options.group, options.weight, options.time, options.time_split]
+    once += [*(options.groups or ()), *(options.context or ())]
     if options.model == "crowd" and options.user is None:
         once.append(user_column(sheet, options))
     answers = [options.chosen or sheet.usual("chosen"), *filter(None, [options.worst])]

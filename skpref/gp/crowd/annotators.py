@@ -170,7 +170,11 @@ def _sample_pairs(comparisons: Comparisons, rng: np.random.Generator) -> tuple[I
 def _agreement(posterior: Posterior, items: Items, comparisons: Comparisons, n_users: int) -> Array:
     """Return the share of each user's answers for the side that the consensus prefers; NaN with ties only."""
     utility = posterior.consensus.utility(items)[0]
-    side = np.sign(utility[comparisons.left] - utility[comparisons.right])
+    difference = utility[comparisons.left] - utility[comparisons.right]
+    if comparisons.context is not None and isinstance(posterior, PersonalPosterior):
+        slopes = posterior.slopes
+        difference += np.sum(comparisons.context * (slopes[comparisons.left] - slopes[comparisons.right]), axis=1)
+    side = np.sign(difference)
     decided = np.where(comparisons.y == 0.5, 0.0, comparisons.weight)
     user = np.asarray(comparisons.user)
     total = np.bincount(user, decided, n_users)
@@ -312,7 +316,7 @@ def _log_likelihoods(
     extra = effect_columns(c, posterior.consensus.covariate_scale, order=order)
     sizes = (posterior.n_users, n), posterior.users.item
     # The rows of `posterior.users`, and its sites, may be in another order: by group and time.
-    users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, extra, *sizes)
+    users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, extra, *sizes, c.context)
     n_extra, B = extra.shape[1], posterior.places.spread(posterior.B)
     centred = posterior.m - posterior.m[:n].mean()
     centred[n:] = 0.0

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 
 _GROUPS = Capabilities(
-    "models with groups or time",
+    "models with groups, context or time",
     {"inference": ("auto", "ep", "laplace"), "optimizer": ("auto", None), "consensus": (True,)},
     "fit without these, such as one model to the rows of each group",
 )
@@ -75,8 +75,8 @@ _TIMES = Capabilities("models with time", {"warm_start": (False,)}, "fit without
 _ALWAYS = {"inference": ("auto", "ep"), "optimizer": ("auto", None), "consensus": (True,)}
 _TASKS = replace(TASKS, takes={**TASKS.takes, **_ALWAYS})
 _PART_WORTHS = Capabilities(
-    "part-worths, which are the same in all groups and at all times",
-    {"groups": (None,), "time": (None,)},
+    "part-worths, which are the same in all groups, in any context and at all times",
+    {"groups": (None,), "context": (None,), "time": (None,)},
     "pass a kernel, or leave out the features of the items",
 )
 
@@ -91,6 +91,8 @@ class CrowdBase(ComparisonClassifier):
     _batch_size: ClassVar[int] = 10_000  # each step factors one matrix for each factor
     _sides: ClassVar[tuple[str, ...]] = ("user", "left", "right")
     users: Any
+    context: Any
+    context_scales_: Array
     posterior_: CrowdPosterior | PersonalPosterior
     time: Any
     _is_dated: bool  # whether times are years since 1970
@@ -120,7 +122,8 @@ class CrowdBase(ComparisonClassifier):
         ids = users.seen_ids.tolist(), items.seen_ids.tolist()
         hierarchical = self._is_hierarchical(items.seen.size)
         columns = self._columns
-        names = () if columns.is_empty else (*columns.names, *map(str, columns.groups), self.time)
+        levels = columns.groups, columns.roles.context, columns.widths
+        names = () if columns.is_empty else (*columns.names, str(levels), self.time)
         crowd = self._crowd_config()
         kinds = hierarchical, self._has_tasks, crowd.part_worths, getattr(crowd.pair.likelihood, "n_levels", 2)
         model = self.n_factors, self.consensus, self.item_effects, self.order_effect, kinds, names
@@ -185,7 +188,7 @@ class CrowdBase(ComparisonClassifier):
         """Tell whether users have posteriors of their own, with correlations, instead of a factorised one."""
         if self._has_tasks:
             return True
-        if self.groups or self.time is not None:
+        if self._columns.has_levels or self.time is not None:
             _GROUPS.check(vars(self))
             if self.time is not None:
                 _TIMES.check(vars(self))
@@ -202,20 +205,22 @@ class CrowdBase(ComparisonClassifier):
         """Fit to tasks in memory; with tables of new items and users, in addition to the tasks of the earlier fit."""
         _TASKS.check(vars(self))
         if self._has_part_worths():
-            _PART_WORTHS.check({"groups": self.groups or None, "time": self.time})
+            _PART_WORTHS.check({"groups": self.groups or None, "context": self.context or None, "time": self.time})
         tasks = self._read_tasks(X, reset=not tables, weighted=True)
         if tables:
             self._refuse_other_times(tasks)
             items, users = self._items.with_new(tables[0], *tasks.shown), self._users.with_new(tables[1], tasks.user)
+            self._add_groups(tasks.groups)
         else:
             self._is_dated, self._form, self.classes_ = tasks.is_dated, "", np.arange(tasks.present.shape[1])
             items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
             users = Entities.read(self.users, tasks.user, estimator=self, kind="user")
-        self._set_groups(tasks.groups, known=bool(tables))
+            self._set_levels(tasks, sample_weight)
         user = users.vocabulary.encode(tasks.user, "X", noun="row", kind="user")
-        group, covariates = self._levels.groups_of(tasks.groups), self._covariates_of_tasks(tasks)
+        group, context = self._levels.groups_of(tasks.groups), self._levels.context_of(tasks)
+        covariates = self._covariates_of_tasks(tasks)
         arguments = self._columns, items, tasks, y, sample_weight, user, users.vocabulary.size
-        new, answers = encode_tasks(*arguments, group=group, covariates=covariates)
+        new, answers = encode_tasks(*arguments, group=group, context=context, covariates=covariates)
         users, items = mark_seen(new, users, items)
         if tables:
             self._learn(users, items, append_comparisons(self._comparisons, new), self._start_beside(new, users))
@@ -340,7 +345,7 @@ class CrowdBase(ComparisonClassifier):
         if comparisons.covariates is not None:
             self._columns.check_sizes(comparisons.covariates)
             self._columns.check_varying(comparisons)
-        self._name_groups(kinds)
+        self._name_groups(kinds, {})
         start = self._start_alike(users, items)
         if answers.n_pairs <= POLICY.most_choice or not self._takes_shards(answers):
             self._learn(users, items, self._merge(comparisons), start)
@@ -356,6 +361,10 @@ class CrowdBase(ComparisonClassifier):
         self.components_ = connected_components(sharded)
         data = CrowdData(items.seen_features, users.seen_features, sharded.empty(), sharded)
         self._infer_crowd(users, items, comparisons, data, start)
+
+    @property
+    def _needs_memory(self) -> bool:
+        return super()._needs_memory or bool(self.context)
 
     def _takes_shards(self, answers: Comparisons) -> bool:
         """Tell whether a fit sees one shard of users after the other; all other fits are to comparisons in memory."""
@@ -437,6 +446,7 @@ class CrowdBase(ComparisonClassifier):
         group, compared = self._comparisons.group, comparisons_of_seen(self._comparisons, self._users, self._items)
         sizes = places.n_levels.tolist()[: -1 if places.timeline is not None else None]
         self._levels.check_groups(self, sizes)
+        self._levels.check_context(self, places.widths)
         require((group is None) == (not sizes), self, "_comparisons", "disagree on groups")
         timed = places.timeline is None or (compared.time is not None and self.time is not None)
         require(timed, self, "_comparisons", "must have times, as the posterior has")
@@ -520,6 +530,7 @@ class CrowdBase(ComparisonClassifier):
             prior_v=_shape_and_rate(prior.item_scale or default.item_scale),
             prior_w=_shape_and_rate(prior.user_scale or default.user_scale),
             part_worths=part_worths,
+            widths=self._columns.widths,
         )
 
     def _has_part_worths(self) -> bool:
@@ -550,7 +561,9 @@ class CrowdBase(ComparisonClassifier):
         self._thresholds = fit.thresholds if isinstance(fit, HierarchicalFit) else None
         self.tie_thresholds_ = self._medians_of_thresholds()
         self.item_ids_, self.user_ids_ = self._items.seen_ids, self._users.seen_ids
-        self.group_scales_ = variances(fit.posterior.scales, len(self._groups))
+        n_kinds = fit.posterior.places.sizes.size if isinstance(fit, HierarchicalFit) else 0
+        of_kinds, n = variances(fit.posterior.scales, n_kinds), len(self._columns.widths)
+        self.group_scales_, self.context_scales_ = of_kinds[: len(self._groups)], of_kinds[n_kinds - n :]
         self._set_dynamics()
         if isinstance(fit, HierarchicalFit):
             self._state, self._segments, self._alive = fit.chosen, {}, ()

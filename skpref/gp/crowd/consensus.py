@@ -34,10 +34,10 @@ def design_of(
 
     `of_items` has the columns of each part, shape (n_items, size); groups have the same parts.
     """
-    names, columns, n, n_kinds = list(of_items), list(of_items.values()), len(places.group), places.n_levels.size
-    if n_kinds:
-        names = [*prior_scales(names, n_kinds), *names]
-        columns = [*places.columns(columns), *(rows[places.compared] for rows in columns)]
+    names, columns, n = list(of_items), list(of_items.values()), places.n_of_items
+    if places.sizes.size:
+        names = [*prior_scales(names, places), *names]
+        columns = places.columns(columns)
         _check_size(places, sum(rows.shape[1] for rows in columns))
     width = sum(rows.shape[1] for rows in columns)
     rows = np.zeros((places.item.size, width + n_effects))
@@ -57,7 +57,7 @@ def choose_timeline(
     assert places.timeline is not None  # noqa: S101 - type narrowing
     candidates = [replace(places, timeline=each) for each in places.timeline.candidates()]
     for each in candidates:
-        rows, _ = design_of(each, of_items, places.item.size - len(places.group))
+        rows, _ = design_of(each, of_items, places.item.size - places.n_of_items)
         moving = replace(model, places=each, consensus=rows)
         start = start_state(moving, scales, likelihood, 1.0)
         state = start if state is None else replace(start, S=state.S, tau=state.tau, nu=state.nu)
@@ -70,17 +70,20 @@ def choose_timeline(
 def take_fewer_steps(model: Hierarchy, of_items: Mapping[str, Array]) -> Hierarchy:
     """Return the model with fewer, longer steps of time."""
     places, place = model.places.coarser(sum(rows.shape[1] for rows in of_items.values()))
-    users, n_effects = model.users, places.item.size - len(places.group)
+    users, n_effects = model.users, places.item.size - places.n_of_items
     sizes = (model.n_users, len(places.group)), places.items_or_none
-    rows = UserRows.from_comparisons(users.user, place[users.left], place[users.right], users.extra, *sizes)
+    columns = users.user, place[users.left], place[users.right], users.extra
+    rows = UserRows.from_comparisons(*columns, *sizes, users.context)
     consensus, parts = design_of(places, of_items, n_effects)
     return replace(model, users=rows, places=places, consensus=consensus, parts=(*parts, *model.parts[len(parts) :]))
 
 
 def _check_size(places: Places, n_variables: int) -> None:
     """Refuse groups of items that would take matrices too large."""
-    n_places, name, what = len(places.group), "groups", "by group"
+    n_places, name, what = places.n_of_items, "groups", "by group"
     advice = "Use columns with fewer groups, or leave out items; a column of many groups can be `user`."
+    if places.widths.size:
+        name, what, advice = "context", "by group and number of context", "Name fewer columns, or leave out items."
     if places.timeline is not None:
         name, what, advice = "time", "by step of time and group", "Leave out time or groups, or leave out items."
     if max(n_places, n_variables) > POLICY.most_items:

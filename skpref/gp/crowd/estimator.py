@@ -94,6 +94,13 @@ class CrowdGPPL(CrowdMarket):
         answers borrows strength from the consensus m, and c_j vanishes if groups do not differ.
         ``rank(groups={"category": "coding"})`` is the leaderboard of a group. If there are many groups with few answers
         each, or groups but no judges, pass the column of groups as `user` instead. Only with "ep" and "laplace".
+    context : list of str, int or lists of them, default=None
+        Columns of X with numbers on which the consensus depends, such as ``["prompt_length"]``, as in `GPPLClassifier`:
+        a vector is a list of columns within the list. Utilities are then u = m + sum_j b_j x_j + b_user, where x_j is
+        the number, less its mean and in units of its standard deviation in `fit`. The variance of the slopes b_j of the
+        items is learnt for each column or vector; tastes do not depend on it. Items times numbers are at most 2,000.
+        ``rank(context={"prompt_length": 300})`` is the leaderboard there. Only with "ep" and "laplace", and not for
+        part-worths.
     time : str or int, default=None
         Column of X with the time of each answer: dates, or numbers in any unit. The consensus then moves, tastes stay,
         and predictions need the column, too. Time is cut into at most 40 steps, fewer with many items, such that items
@@ -186,6 +193,8 @@ class CrowdGPPL(CrowdMarket):
         Ids of the groups in each column of `groups`.
     group_scales_ : ndarray of shape (n_group_columns,)
         Learnt variance of utilities between the groups of each column.
+    context_scales_ : ndarray of shape (n_context,)
+        Learnt variance of slopes in each column or vector of `context`, whose numbers have unit variance.
     dynamics_ : SkillDynamics
         How the consensus moves; only with `time`. Its `start_sd` is of utilities on average over the span, and
         `log_posteriors` is empty.
@@ -280,6 +289,7 @@ class CrowdGPPL(CrowdMarket):
         order_effect: bool = False,
         covariates: Sequence[Any] | Mapping[str, Any] | None = None,
         groups: Sequence[str | int] | Mapping[str, str | int] | None = None,
+        context: Sequence[str | int | Sequence[str | int]] | None = None,
         time: str | int | None = None,
         user: str | int | None = None,
         left: str | int | None = None,
@@ -309,6 +319,7 @@ class CrowdGPPL(CrowdMarket):
         self.order_effect = order_effect
         self.covariates = covariates
         self.groups = groups
+        self.context = context
         self.time = time
         self.user = user
         self.left = left
@@ -338,13 +349,13 @@ class CrowdGPPL(CrowdMarket):
         ----------
         X : array-like of shape (n, 3) or (n, n_columns), str, Path, Dataset or collection
             Ids of the user, the left and the right item: integers, strings or other hashables, in an array, a list of
-            triples or a data frame (pandas, polars). With `user`, `left`, `right`, `weight`, `covariates` or `groups`:
-            rows of a table that has these columns; other columns are ignored. Or a Parquet file, a folder of them, a
-            dataset, or a frame of Dask with columns user, left, right and y, unless parameters name others. Or tasks,
-            shape (n, 1 + K): the user, and ids of the items shown, None where there are fewer than K. With
-            ``likelihood="luce"`` rows are tasks; otherwise where `y` cannot be labels of comparisons. If items have
-            features, utilities are linear in them, with effects of each user's own, the part-worths. A `kernel` makes
-            them a function of the features plus effects of the items.
+            triples or a data frame (pandas, polars). With `user`, `left`, `right`, `weight`, `covariates`, `groups`,
+            `context` or `time`: rows of a table that has these columns; other columns are ignored. Or a Parquet file, a
+            folder of them, a dataset, or a frame of Dask with columns user, left, right and y, unless parameters name
+            others. Or tasks, shape (n, 1 + K): the user, and ids of the items shown, None where there are fewer than K.
+            With ``likelihood="luce"`` rows are tasks; otherwise where `y` cannot be labels of comparisons. If items
+            have features, utilities are linear in them, with effects of each user's own, the part-worths. A `kernel`
+            makes them a function of the features plus effects of the items.
         y : array-like of shape (n,) or str, default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
@@ -385,7 +396,7 @@ class CrowdGPPL(CrowdMarket):
             self._is_dated = rows.is_dated
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             users = Entities.read(self.users, rows.user, estimator=self, kind="user")
-            self._set_groups(rows.groups)
+            self._set_levels(rows, sample_weight)
             comparisons = self._encode(users, items, rows, self._grades(y, reset=True), sample_weight)
             self._columns.check_varying(comparisons)
             self.classes_ = self.classes_ if self._has_grades else classes_of(y)
@@ -458,7 +469,7 @@ class CrowdGPPL(CrowdMarket):
             self._refuse_other_times(rows)
             all_users = self._users.with_new(users, rows.user)
             all_items = self._items.with_new(items, rows.left, rows.right)
-            self._set_groups(rows.groups, known=True)
+            self._add_groups(rows.groups)
             new = self._encode(all_users, all_items, rows, self._grades(y), sample_weight)
             all_users, all_items = mark_seen(new, all_users, all_items)
             comparisons = self._merge(append_comparisons(self._comparisons, new))
@@ -496,7 +507,7 @@ class CrowdGPPL(CrowdMarket):
         ----------
         X : array-like of shape (n, 3) or (n, n_columns)
             Ids of one user (who may be unseen), the left and the right item; or rows with the columns of `fit`, all of
-            the same groups.
+            the same groups, context and time.
 
         Returns
         -------
@@ -506,7 +517,7 @@ class CrowdGPPL(CrowdMarket):
         Raises
         ------
         ValueError
-            If the rows are of several users or groups.
+            If the rows are of several users, groups, contexts or times.
         """
         self._refuse_tasks("latent_covariance", "part_worths or utility")
         rows = self._read(X, reset=False, weighted=False)
@@ -517,7 +528,8 @@ class CrowdGPPL(CrowdMarket):
         fitted, levels = self.posterior_, self._levels_of_rows(rows)
         if isinstance(fitted, PersonalPosterior) and levels is not None:
             if (levels != levels[0]).any():
-                raise DataError(f"X must be of one group in each column of groups={self.groups!r}, and of one time")
+                one = f"one group in each column of groups={self.groups!r}, of one context"
+                raise DataError(f"X must be of {one}, and of one time")
             fitted = fitted.select_groups(levels[0].tolist())
         posterior, one_user = self._select_user(user[:1], fitted)
         return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right), rows.covariates)

@@ -127,8 +127,8 @@ def fit_crowd_hierarchy(
     c = data.comparisons
     check_data(data, config)
     c = c.take(order_by_user(c))
-    with_order = partial(Places.from_comparisons, order=config.pair.order, timeline=data.timeline)
-    places = with_order(c) if data.shards is None else data.shards.places
+    of_rows = partial(Places.from_comparisons, order=config.pair.order, timeline=data.timeline, widths=config.widths)
+    places = of_rows(c) if data.shards is None else data.shards.places
     if config.part_worths and data.items is not None:
         data, kernels, start = _with_attributes(replace(data, comparisons=c), kernels, config, rng, start)
         places = _places_of_attributes(data, order=config.pair.order)
@@ -138,7 +138,7 @@ def fit_crowd_hierarchy(
     model = _hierarchy(c, places, pair, basis, x, config)
     model = model if data.shards is None else data.shards.hierarchy(model)
     scales = {name: scale for name, scale in pair.scales().items() if config.consensus or name in _EFFECTS}
-    scales |= prior_scales([name for name in scales if name not in _EFFECTS], places.n_levels.size)
+    scales |= prior_scales([name for name in scales if name not in _EFFECTS], places)
     if basis is not None and places.n_attributes:
         shape: Shape | None = Shape.from_attributes(basis, order=config.pair.order)
     elif start is not None:
@@ -331,7 +331,8 @@ def _hierarchy(
     if attributes is not None:
         extra, left = np.hstack([attributes[left] - attributes[right], extra]), np.zeros_like(left)
         right = left
-    users = UserRows.from_comparisons(c.user, left, right, extra, (c.n_users, len(places.group)), places.items_or_none)
+    sizes_of_rows = (c.n_users, len(places.group)), places.items_or_none
+    users = UserRows.from_comparisons(c.user, left, right, extra, *sizes_of_rows, c.context)
     rows, parts = design_of(places, _columns_of_items(pair, basis, config), extra.shape[1])
     n_covariates = extra.shape[1] - places.n_attributes - places.order
     sizes = ("f", places.n_attributes), ("covariate", n_covariates), ("order", int(places.order))
@@ -588,7 +589,7 @@ def _posterior(
         covariate_scale,
     )
     groups = None
-    if model.places.n_levels.size:
+    if model.places.sizes.size:
         of_groups = {name: scale for name, scale in state.scales.items() if name not in scales}
         half_of_groups, n_variables = np.ascontiguousarray(fit.half[:, :start]), n_points + n_items * has_offsets
         groups = GroupPosterior(fit.mean[:start].copy(), half_of_groups, average[:n_variables], of_groups)
@@ -606,6 +607,7 @@ def _posterior(
         left=users.left,
         right=users.right,
         extra=users.extra,
+        context=users.context,
         n_users=model.n_users,
         tau=tau,
         nu=nu,

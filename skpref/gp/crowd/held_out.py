@@ -41,25 +41,24 @@ def some_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> Hiera
 def folds_of(model: Hierarchy, fit: HierarchyFit) -> IntArray:
     """Return a fold of each comparison that names, numbers and sides of items and users do not change, shape (P,).
 
-    It is a hash of the ranks of the two items in the consensus, and of all answers of the user in the same terms.
+    It is a hash of the ranks of the two items in the consensus, and of all answers of the user in the same terms. An
+    answer of weight 2 is two answers.
     """
     users = model.users
-    rank = np.argsort(np.argsort(np.round(model.consensus @ fit.mean, 6), kind="stable")).astype(np.uint64)
+    utility = np.round((model.consensus @ fit.mean)[: users.n_places], 6)
+    rank = np.argsort(np.argsort(utility, kind="stable")).astype(np.uint64)
     left, right = rank[users.left], rank[users.right]
     pair = hashed(hashed(np.minimum(left, right)) + np.maximum(left, right))
     answer = np.round(1000.0 * np.where(left < right, model.y, 1.0 - model.y)).astype(np.uint64)
     of_user = np.zeros(model.n_users, dtype=np.uint64)
-    np.add.at(of_user, users.user, hashed(pair + answer))
+    np.add.at(of_user, users.user, hashed(pair + answer) * np.maximum(np.rint(model.weight), 1.0).astype(np.uint64))
     return (hashed(pair + of_user[users.user]) % np.uint64(POLICY.folds)).astype(np.int64)
 
 
 def log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> float:
     """Return the predictive log-likelihood of comparisons that a fit did not see."""
     users, state, test = model.users, fit.state, held.users
-    rows, at = np.zeros((held.y.size, users.n_items)), np.arange(held.y.size)
-    rows[at, test.left] += 1.0
-    rows[at, test.right] -= 1.0
-    rows[:, model.places.effects] = test.extra
+    rows = test.design()
     half, S = model.consensus @ fit.half.T, model.places.spread_covariance(state.S)
     V = half @ half.T
     own, common = rows @ S, rows @ V

@@ -51,6 +51,7 @@ class CrowdLeaderboards(CrowdBase):
         users: Table | MatrixLike | None = None,
         *,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         at: Any = None,
         return_std: Literal[False] = False,
     ) -> Array: ...
@@ -61,6 +62,7 @@ class CrowdLeaderboards(CrowdBase):
         users: Table | MatrixLike | None = None,
         *,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         at: Any = None,
         return_std: Literal[True],
     ) -> tuple[Array, Array]: ...
@@ -71,6 +73,7 @@ class CrowdLeaderboards(CrowdBase):
         users: Table | MatrixLike | None = None,
         *,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         at: Any = None,
         return_std: bool,
     ) -> Array | tuple[Array, Array]: ...
@@ -80,6 +83,7 @@ class CrowdLeaderboards(CrowdBase):
         users: Table | MatrixLike | None = None,
         *,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         at: Any = None,
         return_std: bool = False,
     ) -> Array | tuple[Array, Array]:
@@ -95,6 +99,9 @@ class CrowdLeaderboards(CrowdBase):
         groups : dict, default=None
             One group for each column of the parameter `groups`, by the name of the column, such as ``{"category":
             "coding"}``. A column that is not in the dict adds nothing; None: the consensus of all groups.
+        context : dict, default=None
+            Numbers by the columns of the parameter `context`, such as ``{"prompt_length": 300}``. A column that is not
+            in the dict has its mean in `fit`.
         at : datetime, str or number, default=None
             Time of the utilities of a model with `time`; `curves` has several. None: that of the last comparison.
         return_std : bool, default=False
@@ -110,12 +117,12 @@ class CrowdLeaderboards(CrowdBase):
         Raises
         ------
         ValueError
-            If an item, a group, a column of `groups`, or with `unknown_user="raise"` a user, is unknown, or if the
-            result takes more than 1 GB.
+            If an item, a group, a column of `groups` or `context`, or with `unknown_user="raise"` a user, is unknown,
+            or if the result takes more than 1 GB.
         """
         check_is_fitted(self)
         _, chosen = self._items.select(items)
-        posterior = self._group_posterior(groups, at)
+        posterior = self._group_posterior(groups, at, context)
         if users is None:
             mean, variance = posterior.consensus.utility(chosen, centred=True)
             return (mean, np.sqrt(variance)) if return_std else mean
@@ -143,6 +150,7 @@ class CrowdLeaderboards(CrowdBase):
         user: Hashable = None,
         *,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         at: Any = None,
         credibility: float = 0.9,
         n_samples: int = 2000,
@@ -159,6 +167,8 @@ class CrowdLeaderboards(CrowdBase):
             Id of the user whose ranking it is. None: the consensus.
         groups : dict, default=None
             Groups to rank the items in, as in `utility`: ``rank(groups={"category": "coding"})``.
+        context : dict, default=None
+            Context to rank the items in, as in `utility`.
         at : datetime, str or number, default=None
             Time of the ranking, as in `utility`.
         credibility : float, default=0.9
@@ -180,7 +190,7 @@ class CrowdLeaderboards(CrowdBase):
         Raises
         ------
         ValueError
-            If an item, the user, a group or a column of `groups` is unknown.
+            If an item, the user, a group, or a column of `groups` or `context` is unknown.
         """
         check_is_fitted(self)
         ids, chosen = self._items.select(items)
@@ -188,11 +198,14 @@ class CrowdLeaderboards(CrowdBase):
         counts = np.append(self._answers_of(user, groups).counts(), 0.0)[chosen.position]
         arguments = credibility, n_samples
         if user is None:
-            consensus = self._group_posterior(groups, at).consensus
+            consensus = self._group_posterior(groups, at, context).consensus
             return rank_items(consensus, ids, chosen, *arguments, rng, whole_numbers(counts)).to_scale(
                 scale, self.likelihood_
             )
-        posterior, (one_user, _) = self._group_posterior(groups, at), self._select_users(self._named_user(user))
+        posterior, (one_user, _) = (
+            self._group_posterior(groups, at, context),
+            self._select_users(self._named_user(user)),
+        )
         mean, variance = posterior.utility(one_user, chosen)
 
         def draws() -> Array:
@@ -210,6 +223,7 @@ class CrowdLeaderboards(CrowdBase):
         user: Hashable = None,
         *,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         times: ArrayLike | None = None,
         credibility: float = 0.9,
     ) -> Any:
@@ -223,6 +237,8 @@ class CrowdLeaderboards(CrowdBase):
             Id of the user whose utilities they are. None: the consensus.
         groups : dict, default=None
             Groups of the utilities, as in `utility`.
+        context : dict, default=None
+            Context of the utilities, as in `utility`.
         times : array-like of shape (n_times,), default=None
             Times, as dates where those of `fit` are dates; those after the last comparison are forecasts. None: 100
             times from the first to the last comparison.
@@ -248,7 +264,7 @@ class CrowdLeaderboards(CrowdBase):
         dates = to_dates(grid) if timeline.is_dated else grid
         ids, _ = self._items.select(self.item_ids_ if items is None else items)
         of_user = None if user is None else self._named_user(user)
-        moments = [self.utility(ids, of_user, groups=groups, at=at, return_std=True) for at in dates]
+        moments = [self.utility(ids, of_user, groups=groups, context=context, at=at, return_std=True) for at in dates]
         mean, std = (np.array([np.ravel(each[k]) for each in moments]).T.ravel() for k in (0, 1))
         half_width = ndtri(0.5 + 0.5 * credibility) * std
         columns = np.repeat(ids, grid.size), np.tile(dates, len(ids)), mean, std, mean - half_width, mean + half_width
@@ -260,6 +276,7 @@ class CrowdLeaderboards(CrowdBase):
         user: Hashable = None,
         *,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         at: Any = None,
     ) -> WinMatrix:
         """Return the probability that one item is preferred to another, and how often it was.
@@ -273,6 +290,8 @@ class CrowdLeaderboards(CrowdBase):
             an unseen user.
         groups : dict, default=None
             Groups in which the items are compared, as in `utility`.
+        context : dict, default=None
+            Context of the predictions, as in `utility`.
         at : datetime, str or number, default=None
             Time of the predictions, as in `utility`.
 
@@ -284,7 +303,7 @@ class CrowdLeaderboards(CrowdBase):
         check_is_fitted(self)
         if items is None:
             users_or_none = None if user is None else self._named_user(user)
-            mean = np.ravel(self.utility(self.item_ids_, users_or_none, groups=groups, at=at))
+            mean = np.ravel(self.utility(self.item_ids_, users_or_none, groups=groups, context=context, at=at))
             items = self.item_ids_[np.argsort(-mean, kind="stable")]
         ids, chosen = self._items.select(items)
         users, is_known = self._select_users(np.empty(0, dtype=object) if user is None else self._named_user(user))
@@ -292,7 +311,7 @@ class CrowdLeaderboards(CrowdBase):
             raise DataError(f"win_matrix of {chosen.size} items: it takes at most {POLICY.most_matrix}; name the items")
         left, right = np.divmod(np.arange(chosen.size**2), chosen.size)
         number = np.full(left.size, 0 if is_known.size else -1)
-        moments = self._group_posterior(groups, at).pairs((users, number), chosen, left, right, order=False)
+        moments = self._group_posterior(groups, at, context).pairs((users, number), chosen, left, right, order=False)
         if getattr(self, "_thresholds", None) is None:
             left_wins = self.likelihood_.predict(*moments)
         else:
@@ -300,13 +319,15 @@ class CrowdLeaderboards(CrowdBase):
         predicted = left_wins.reshape(chosen.size, chosen.size)
         return win_matrix(predicted, ids, chosen, self._answers_of(user, groups))
 
-    def _levels_at(self, groups: Mapping[Any, Hashable] | None, at: Any = None) -> list[float]:
-        """Return the number of the group of each kind that a caller named, and the step of a time."""
+    def _levels_at(
+        self, groups: Mapping[Any, Hashable] | None, at: Any = None, context: Mapping[Any, float] | None = None
+    ) -> list[float]:
+        """Return the group of each kind that a caller named, by number, the step of a time, and numbers of context."""
         timeline = self._timeline_or_none
         if at is not None or timeline is not None:
             time = self._time_of(at)
-        levels: list[float] = [*self._levels.named_groups(groups)]
-        return levels if timeline is None else [*levels, float(timeline.levels_of(np.asarray(time)))]
+        steps = [] if timeline is None else [float(timeline.levels_of(np.asarray(time)))]
+        return [*self._levels.named_groups(groups), *steps, *self._levels.named_numbers(context)]
 
     @property
     def _timeline_or_none(self) -> Timeline | None:
@@ -321,19 +342,21 @@ class CrowdLeaderboards(CrowdBase):
         return timeline.end if at is None else as_time(at, "at", is_dated=timeline.is_dated)
 
     def _levels_of_rows(self, rows: PairRows | Tasks) -> Array | None:
-        """Return the groups of rows and their steps in time, shape (n, n_kinds); -1 where a group is unseen.
+        """Return the groups of rows, -1 where one is unseen, steps in time and context, shape (n, n_kinds + n_numbers).
 
-        None of a model without groups or steps.
+        None of a model without groups, steps or context.
         """
         self._refuse_other_times(rows)
-        numbers = self._levels.groups_of(rows.groups, "mark")
-        columns: list[Any] = [] if numbers is None else list(numbers.T)
+        groups = self._levels.groups_of(rows.groups, "mark")
+        columns: list[Any] = [] if groups is None else list(groups.T)
         for kind, ids in enumerate(rows.groups):
             if self.unknown_user == "raise" and (new := columns[kind] < 0).any():
                 advice = "use unknown_user='consensus' to predict the consensus for unseen groups"
                 self._levels.refuse_unknown(kind, ids[int(np.argmax(new))], advice)
         if (timeline := self._timeline_or_none) is not None and rows.time is not None:
             columns.append(timeline.levels_of(rows.time, POLICY.parts_of_step))
+        if (numbers := self._levels.context_of(rows)) is not None:
+            columns += list(numbers.T)
         return np.column_stack(columns) if columns else None
 
     def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
@@ -343,10 +366,10 @@ class CrowdLeaderboards(CrowdBase):
             refuse_other_kind(self.time, now=rows.is_dated, then=self._is_dated)
 
     def _group_posterior(
-        self, groups: Mapping[Any, Hashable] | None, at: Any = None
+        self, groups: Mapping[Any, Hashable] | None, at: Any = None, context: Mapping[Any, float] | None = None
     ) -> CrowdPosterior | PersonalPosterior:
-        """Return the posterior of utilities in the groups that a caller named, and at a time."""
-        levels = self._levels_at(groups, at)
+        """Return the posterior of utilities in the groups that a caller named, at a time, and at numbers of context."""
+        levels = self._levels_at(groups, at, context)
         return (
             self.posterior_.select_groups(levels) if isinstance(self.posterior_, PersonalPosterior) else self.posterior_
         )

@@ -45,6 +45,7 @@ class CrowdMarket(CrowdLeaderboards):
         weights: Mapping[Any, float] | None = None,
         new_people: bool = False,
         groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
         at: Any = None,
         rule: Literal["logit", "first choice"] = "logit",
         credibility: float = 0.9,
@@ -69,8 +70,8 @@ class CrowdMarket(CrowdLeaderboards):
             Weight of each user, by id, such as how many people a user stands for. None: all weights are 1.
         new_people : bool, default=False
             Whether to predict other people of the same population in place of the people who answered.
-        groups, at : dict, and datetime, str or number, default=None
-            Groups and time of the choices, as in `utility`.
+        groups, context, at : dict, dict, and datetime, str or number, default=None
+            Groups, context and time of the choices, as in `utility`.
         rule : {"logit", "first choice"}, default="logit"
             "logit": people choose with the noise that their answers had. "first choice": each chooses the best.
         credibility : float, default=0.9
@@ -114,15 +115,14 @@ class CrowdMarket(CrowdLeaderboards):
             raise DataError(f"rule must be 'logit' or 'first choice'; got {shorten(rule)}")
         if new_people and not (users is None and by is None and weights is None):
             raise DataError("new_people=True is about people who did not answer; leave users, by and weights out")
-        scenarios = _scenarios(products)
-        named = [self._products(scenario, k, none=none) for k, scenario in enumerate(scenarios)]
+        named = [self._products(scenario, k, none=none) for k, scenario in enumerate(_scenarios(products))]
         columns: dict[str, list[Any]] = {"scenario": [], "segment": [], "product": []}
         values: list[Array] = []
         for segment, people in self._segments_of(users, by, new_people=new_people).items():
             ends = np.cumsum([len(names) for names, _ in named])[:-1]
             everything, weight = _stacked([items for _, items in named]), self._weights_of(people, weights)
-            posterior, numbers = self._group_posterior(groups, at), _numbers(named)
-            drawn = self._draws(people, everything, n_samples, random_state, posterior, numbers)
+            posterior = self._group_posterior(groups, at, context)
+            drawn = self._draws(people, everything, n_samples, random_state, posterior, _numbers(named))
             totals = [np.zeros((n_samples, len(names))) for names, _ in named]
             for of_user, draws in zip(weight, drawn, strict=True):
                 for k, utility in enumerate(np.split(draws, ends, axis=1)):
@@ -132,7 +132,7 @@ class CrowdMarket(CrowdLeaderboards):
                 columns["segment"] += [segment] * len(names)
                 columns["product"] += names
                 values.append((total / weight.sum()).T)
-        several = {"scenario": len(scenarios) > 1, "segment": by is not None}
+        several = {"scenario": len(named) > 1, "segment": by is not None}
         kept = {name: column for name, column in columns.items() if several.get(name, True)}
         return make_frame(kept | _summary("share", np.vstack(values), credibility))
 

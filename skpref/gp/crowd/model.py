@@ -62,6 +62,7 @@ class CrowdConfig:
     choose_priors: bool = False  # whether held-out comparisons may ask for broader ones of both
     part_worths: bool = False  # whether utilities are linear in the features of the items
     n_own: int = 0  # features of these that are effects of single items, the last ones
+    widths: tuple[int, ...] = ()  # numbers of each kind of context
 
     def broadened(self, of_items: float, of_users: float) -> CrowdConfig:
         """Return the config with the rates of the factors' priors times a number for items and one for users."""

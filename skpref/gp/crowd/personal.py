@@ -13,7 +13,7 @@ from skpref import kernels
 from skpref._checks import check_arrays, check_indices, check_positive, check_types, require
 from skpref._math.linalg import cholesky
 from skpref.gp.crowd.blocks import iterate_users, personal_moments
-from skpref.gp.crowd.groups import GroupPosterior
+from skpref.gp.crowd.groups import GroupPosterior, consensus_of_pairs, views_of
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.posterior import UNSEEN_USER
@@ -108,6 +108,7 @@ class PersonalPosterior:
     left: IntArray  # (P,)
     right: IntArray  # (P,)
     extra: Array  # (P, E): what the effects multiply
+    context: Array  # (P, n_numbers): what the slopes multiply
     n_users: int
     tau: Array  # (P,): site precisions
     nu: Array  # (P,): site linear terms
@@ -144,17 +145,17 @@ class PersonalPosterior:
         places, n_covariates = self.places, self.consensus.covariate_scale.size
         check_indices(places, "item", places.item, -1, sizes["n"], sizes["L"])
         n_effects = places.n_attributes + n_covariates + order
-        sound = places.item.size == len(places.group) + n_effects == sizes["L"] and places.order == order
+        sound = places.item.size == places.n_of_items + n_effects == sizes["L"] and places.order == order
         require(sound, places, "item", "must be of the items, the covariates and the left side")
         require(not order or places.item[-1] == sizes["n"] - 1, places, "item", "must end with the left side")
-        require((groups is None) == (not places.n_levels.size), self, "groups", "must be of the groups of the places")
+        require((groups is None) == (not places.sizes.size), self, "groups", "must be of the groups of the places")
         if groups is None:
             n = sizes["n"] - order
             own = places.item[: places.n_attributes] if places.n_attributes else places.compared
             require(np.array_equal(own, np.arange(n)), places, "item", f"must be the {n} items")
         else:
             check_arrays(groups, sizes, half="K G")
-            groups.check_with(self.consensus, places.n_levels)
+            groups.check_with(self.consensus, places.sizes)
         require(0 <= self.n_learnt <= sizes["P"], self, "n_learnt", "must be a number of its comparisons")
         check_scales(self, "scales", self.scales)
         n_points = 0 if self.basis is None else self.basis.chol.shape[0]
@@ -173,7 +174,8 @@ class PersonalPosterior:
         check_positive(self, "own_share", "rest_scale", zero=True)
         for name in ("left", "right"):
             check_indices(self, name, getattr(self, name), 0, max(len(places.group), 1), sizes["P"])
-        check_arrays(self, {"P": sizes["P"], "E": n_effects}, extra="P E")
+        sizes_of_rows = {"P": sizes["P"], "E": n_effects, "K": int(places.widths.sum())}
+        check_arrays(self, sizes_of_rows, extra="P E", context="P K")
         check_indices(self, "user", self.user, 0, self.n_users, sizes["P"])
         require(bool((np.diff(self.user) >= 0).all()), self, "user", "must be sorted")
         require(sizes["C"] == self.users.first.size, self, "alpha", f"must have {self.users.first.size} entries")
@@ -202,7 +204,7 @@ class PersonalPosterior:
     def users(self) -> UserRows:
         """The comparisons in each user's coordinates."""
         sizes = (self.n_users, len(self.places.group)), self.places.items_or_none
-        return UserRows.from_comparisons(self.user, self.left, self.right, self.extra, *sizes)
+        return UserRows.from_comparisons(self.user, self.left, self.right, self.extra, *sizes, self.context)
 
     @property
     def S_people(self) -> Array:
@@ -214,6 +216,12 @@ class PersonalPosterior:
     def V(self) -> Array:
         """Posterior covariance of m at the seen items, or places of groups, shape (L, L)."""
         return np.asarray(self.half_rows @ self.half_rows.T)
+
+    @property
+    def slopes(self) -> Array:
+        """Posterior means of the slopes of each place's item on numbers of context, shape (n_places, n_numbers)."""
+        item, n_numbers = np.asarray(self.users.item)[: len(self.places.group)], self.context.shape[1]
+        return self.m[item.size :][: n_numbers * (item.max() + 1)].reshape(-1, n_numbers)[item]
 
     @cached_property
     def S_places(self) -> Array:
@@ -231,7 +239,7 @@ class PersonalPosterior:
         return cholesky(self.S_new)
 
     def select_groups(self, levels: Sequence[float]) -> PersonalPosterior:
-        """Return the posterior of utilities in one group of each kind, which may be unseen or left out."""
+        """Return the posterior of utilities in one group of each kind, unseen or left out ones too, and at numbers."""
         if self.groups is None:
             return self
         consensus = self.groups.consensus_of(self.consensus, levels, self.places)
@@ -371,7 +379,7 @@ class PersonalPosterior:
 
     def _effect_columns(self, n_pairs: int, covariates: Array | None, *, order: bool = True) -> Array:
         """Return what the effects multiply, shape (P, E); covariates that are None are zero."""
-        columns = np.zeros((n_pairs, self.m.size - len(self.places.group)))
+        columns = np.zeros((n_pairs, self.m.size - self.places.n_of_items))
         if covariates is not None:
             first = self.places.n_attributes
             columns[:, first : first + covariates.shape[1]] = covariates / self.consensus.covariate_scale
@@ -391,7 +399,8 @@ class PersonalPosterior:
     ) -> tuple[Array, Array]:
         """Return posterior means and variances of the projections z of pairs, one user each, shape (P,).
 
-        `levels` has the groups of each pair, shape (P, n_kinds), None for utilities as they are.
+        `levels` has the groups of each pair and its numbers of context, shape (P, n_kinds + n_numbers), None for
+        utilities as they are.
         """
         asked = users_of_pairs, items, left, right, covariates
         return self._mixed([part.pairs_at_S(*asked, order=order, levels=levels) for part in self.mixture])
@@ -402,15 +411,6 @@ class PersonalPosterior:
             return moments[0]
         means, variances = (np.array(column) for column in zip(*moments, strict=True))
         return means[0], mixed_variance(means, variances)
-
-    def _views(self, levels: Array | None) -> Iterator[tuple[PersonalPosterior, Any]]:
-        """Yield the posterior in each group of rows, and these rows."""
-        if levels is None:
-            yield self, slice(None)
-            return
-        cells, cell = np.unique(levels, axis=0, return_inverse=True)
-        for k, of_cell in enumerate(cells.tolist()):
-            yield self.select_groups(of_cell), np.flatnonzero(cell.ravel() == k)
 
     def common_of(self, items: Items) -> Array:
         """Return the posterior covariance of the consensus of items and of m at the places, shape (n, L)."""
@@ -445,14 +445,10 @@ class PersonalPosterior:
             used, inverse = np.unique(np.concatenate([left[rows], right[rows]]), return_inverse=True)
             a, b = np.split(inverse, 2)
             compared, common = items.take(used), np.empty((rows.size, self.m.size))
-            for view, few in self._views(None if levels is None else levels[rows]):
-                asked_pairs, of_few = (left[rows[few]], right[rows[few]]), None
-                if covariates is not None:
-                    of_few = covariates[rows[few]]
-                moments = view.consensus.pairs(items, *asked_pairs, covariates=of_few, order=order)
-                mean[rows[few]], variance[rows[few]] = moments
-                with_places = view.common_of(compared)
-                common[few] = with_places[a[few]] - with_places[b[few]]
+            for views, numbers, few in views_of(self, None if levels is None else levels[rows]):
+                of_few = columns[rows[few]], None if covariates is None else covariates[rows[few]]
+                found = consensus_of_pairs(views, numbers, compared, (a[few], b[few]), *of_few, order=order)
+                mean[rows[few]], variance[rows[few]], common[few] = found
             reach = self._reach(compared)
             weights = reach.weights[a] - reach.weights[b]
             if sided:

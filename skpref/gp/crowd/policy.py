@@ -53,9 +53,11 @@ class Policy:
     # Gamma prior of the precision of effects; the rate is divided by the number of covariates, which share what they
     # explain. Without support effects stay small.
     effect_prior: tuple[float, float] = 1.0, 0.01
-    # Gamma prior of the inverse variance of the parts of groups. It is weak: without support they stay small, and
-    # groups that differ by much are not held back.
+    # Gamma priors of the inverse variance of the parts of groups, and of slopes. They are weak: without support parts
+    # stay small, and groups that differ by much are not held back. On crowds of 20 people, 12 items and 600 answers,
+    # the prior of groups costs slopes that are 0 .0008 nats more.
     group_prior: tuple[float, float] = 1.0, 0.03
+    slope_prior: tuple[float, float] = 0.5, 0.003
     # Prior of the scale of S = scale * shape: p(log scale) ~ scale^a / (1 + scale)^b, in variances of the noise. The
     # mode is .2, and 1 for choices: where each person ranks items once, their answers hardly tell tastes from noise.
     scale_rise: float = 0.25

@@ -58,7 +58,8 @@ def shard_of(comparisons: Comparisons, places: Places, scale: Array, *, laplace:
     c = comparisons
     left, right = (places.find(side, places.cells(c)) for side in (c.left, c.right))
     extra = effect_columns(c, scale, order=places.order)
-    users = UserRows.from_comparisons(c.user, left, right, extra, (c.n_users, len(places.group)), places.items_or_none)
+    sizes = (c.n_users, len(places.group)), places.items_or_none
+    users = UserRows.from_comparisons(c.user, left, right, extra, *sizes, c.context)
     empty = np.empty((0, 0))
     return Hierarchy(users, c.y, c.weight, laplace, empty, (), places, empty, None, 1.0, 1.0, None, 0)
 

@@ -27,18 +27,20 @@ class UserRows:
     user: IntArray  # (P,)
     left: IntArray  # (P,)
     right: IntArray  # (P,)
-    n_items: int  # each column of `extra` counts as one more item
+    n_items: int  # each slope and each column of `extra` counts as one more item
     starts: IntArray  # (U + 1,): first coordinate of each user
     first: IntArray  # (C,): a coordinate is the row e_first - e_second of the items
     second: IntArray  # (C,): -1 where it is an item
     by_pairs: BoolArray  # (U,): whether the coordinates are pairs
     rows: IntArray  # (U + 1,): first comparison of each user
-    a: IntArray  # (P,): z = sign (g_a - g_b) + extra @ the user's last coordinates
+    a: IntArray  # (P,): z = sign (g_a - g_b) + sign x (their slopes) + extra @ the user's last coordinates
     b: IntArray  # (P,): -1 where the coordinate is a pair
     sign: Array  # (P,)
     extra: Array  # (P, E): covariates, and ones where there is an order effect: its advantage is that of the left side
-    item: IntArray | None  # (n_items,): where columns are items in groups, the item of each; -1 for covariates
+    item: IntArray | None  # (n_items,): where columns are items in groups, the item of each; -1 for slopes, covariates
     part: IntArray  # (C,): number of a coordinate among the user's own parts, which all groups of an item share
+    # (P, K): numbers x of context, by which comparisons see slopes of their items; each pair or item of a user has K
+    context: Array
 
     @classmethod
     def from_comparisons(
@@ -49,16 +51,18 @@ class UserRows:
         extra: Array,
         sizes: tuple[int, int],
         item: IntArray | None = None,
+        context: Array | None = None,
     ) -> UserRows:
         """Return the rows of comparisons that are sorted by user; `sizes` are the numbers of users and items."""
         (n_users, n_items), n_extra = sizes, extra.shape[1]
+        context = np.zeros((user.size, 0)) if context is None else context
         users = np.arange(n_users + 1)
         if not n_items:  # all that is compared is in `extra`
             at, none = np.zeros(user.size, dtype=np.int64), np.full(n_users * n_extra, -1)
             starts, first = n_extra * users, np.tile(np.arange(n_extra), n_users)
             by_pairs, rows, sign = np.zeros(n_users, dtype=bool), np.searchsorted(user, users), np.zeros(user.size)
             coordinates = starts, first, none, by_pairs, rows, at, at - 1, sign, extra
-            return cls(user, left, right, n_extra, *coordinates, None, first)
+            return cls(user, left, right, n_extra, *coordinates, None, first, context)
         low, high = np.minimum(left, right), np.maximum(left, right)
         pairs, pair_of = np.unique((user * n_items + low) * n_items + high, return_inverse=True)
         items, item_of = np.unique(
@@ -73,10 +77,11 @@ class UserRows:
             own_pairs = _count_distinct(pairs // n_items**2, sides, n_users)
             own_items = _count_distinct(items // n_items, (item[items % n_items],), n_users)
             by_pairs = n_pairs**2 * own_pairs <= n_own_items**2 * own_items
-        starts = np.concatenate([[0], np.cumsum(np.where(by_pairs, n_pairs, n_own_items + n_extra))])
+        n_core, n_columns = np.where(by_pairs, n_pairs, n_own_items), n_items if item is None else item.size - n_extra
+        starts = np.concatenate([[0], np.cumsum((1 + context.shape[1]) * n_core + n_extra)])
         first, second = np.empty(starts[-1], dtype=np.int64), np.full(starts[-1], -1)
         for k in range(n_extra):
-            first[starts[1:] - n_extra + k] = n_items + k
+            first[starts[1:] - n_extra + k] = n_columns + k
         # Where a user's pairs (or items) go: as many places on as the user's coordinates begin later.
         place_of_pair = np.arange(pairs.size) + np.repeat(starts[:-1] - first_pair[:-1], n_pairs)
         place_of_item = np.arange(items.size) + np.repeat(starts[:-1] - first_item[:-1], n_own_items)
@@ -85,6 +90,11 @@ class UserRows:
         second[place_of_pair[used]] = pairs[used] % n_items
         used = np.repeat(~by_pairs, n_own_items)
         first[place_of_item[used]] = items[used] % n_items
+        for k in range(context.shape[1]):  # slopes stand after what they are slopes of
+            core = _ranges(starts[:-1], n_core)
+            slope = core + (k + 1) * np.repeat(n_core, n_core)
+            for side in (first, second):
+                side[slope] = np.where(side[core] < 0, -1, _slopes(side[core], item, (n_items, context.shape[1]), k))
         local_item = place_of_item - np.repeat(starts[:-1], n_own_items)
         local_pair = place_of_pair - np.repeat(starts[:-1], n_pairs)
         pairwise, (at_left, at_right) = by_pairs[user], np.split(local_item[item_of], 2)
@@ -94,15 +104,31 @@ class UserRows:
         rows = np.searchsorted(user, users)
         coordinates = starts, first, second, by_pairs, rows, a, b, sign, extra
         parts = _own_parts(starts, first, second, item)
-        return cls(user, left, right, n_items + n_extra, *coordinates, item, parts)
+        return cls(user, left, right, n_columns + n_extra, *coordinates, item, parts, context)
 
     def take(self, rows: BoolArray, users: BoolArray | None = None) -> UserRows:
         """Return some comparisons, of all users or of the chosen ones (U,), who are numbered anew."""
         user, n_users = self.user[rows], self.starts.size - 1
         if users is not None:
             user, n_users = (np.cumsum(users) - 1)[user], int(users.sum())
-        sizes = n_users, self.n_items - self.extra.shape[1]
-        return UserRows.from_comparisons(user, self.left[rows], self.right[rows], self.extra[rows], sizes, self.item)
+        columns = self.left[rows], self.right[rows], self.extra[rows]
+        return UserRows.from_comparisons(user, *columns, (n_users, self.n_places), self.item, self.context[rows])
+
+    @property
+    def n_places(self) -> int:
+        """Number of items, in groups, without their slopes."""
+        n = self.n_items - self.extra.shape[1]
+        return n - int((self.item[:n] < 0).sum()) if self.item is not None else n
+
+    def design(self) -> Array:
+        """Return what comparisons see of the items, z = rows @ items, shape (P, n_items)."""
+        rows, at = np.zeros((self.left.size, self.n_items)), np.arange(self.left.size)
+        for side, sign in ((self.left, 1.0), (self.right, -1.0)):
+            rows[at, side] += sign
+            for k, x in enumerate(self.context.T):
+                rows[at, _slopes(side, self.item, (self.n_places, self.context.shape[1]), k)] += sign * x
+        rows[:, self.n_items - self.extra.shape[1] :] = self.extra
+        return rows
 
     @cached_property
     def stacks(self) -> list[Stack]:
@@ -145,12 +171,22 @@ class UserRows:
     def seen_rows(self, user: int) -> Array:
         """Return what one user's comparisons see of the coordinates, z = rows @ coordinates, shape (q, n)."""
         own, n = slice(*self.rows[user : user + 2]), int(self.starts[user + 1] - self.starts[user])
-        a, b, sign, extra = self.a[own], self.b[own], self.sign[own], self.extra[own]
+        a, b, extra = self.a[own], self.b[own], self.extra[own]
         rows, at, paired = np.zeros((a.size, n)), np.arange(a.size), b >= 0
-        rows[at, a] = sign
-        rows[at[paired], b[paired]] = -sign[paired]
+        for step, by in self.coordinates_seen(own, np.full(a.size, n)):
+            rows[at, a + step] = by
+            rows[at[paired], (b + step)[paired]] = -by[paired]
         rows[:, n - extra.shape[1] :] += extra
         return rows
+
+    def coordinates_seen(self, rows: Any, n: IntArray) -> Iterator[tuple[IntArray, Array]]:
+        """Yield where coordinates and then their slopes stand, from the first, and how comparisons see them, (q,) each.
+
+        `n` has the number of coordinates of the user of each comparison.
+        """
+        n_core = (n - self.extra.shape[1]) // (1 + self.context.shape[1])
+        for k, x in enumerate([1.0, *self.context[rows].T]):
+            yield k * n_core, self.sign[rows] * x
 
     def sum_by_user(self, weight: Array) -> sparse.csr_array:
         """Return the sums of weight times rows over each user's coordinates, A_u^T weight, shape (U, n_items)."""
@@ -166,6 +202,11 @@ class UserRows:
         return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")
 
 
+def _slopes(place: IntArray, item: IntArray | None, sizes: tuple[int, int], k: int) -> IntArray:
+    """Return the places of slope k of the items at places; `sizes` are the numbers of places and of slopes an item."""
+    return np.asarray(sizes[0] + np.asarray(item)[place] * sizes[1] + k)
+
+
 def _count_distinct(user: IntArray, columns: tuple[IntArray, ...], n_users: int) -> IntArray:
     """Return the number of different rows of each user, shape (n_users,)."""
     rows = np.unique(np.column_stack([user, *columns]), axis=0)
@@ -178,7 +219,8 @@ def _own_parts(starts: IntArray, first: IntArray, second: IntArray, item: IntArr
     if item is None:
         return local
     user = np.repeat(np.arange(starts.size - 1), np.diff(starts))
-    sides = [np.where(item[side] < 0, item.size + side, item[side]) for side in (first, np.maximum(second, 0))]
+    # What users share alone, covariates and slopes, has no own part: all of it stands for one of variance 0.
+    sides = [np.where(item[side] < 0, item.size, item[side]) for side in (first, np.maximum(second, 0))]
     sides[1][second < 0] = -1
     _, index, number = np.unique(np.column_stack([user, *sides]), axis=0, return_index=True, return_inverse=True)
     order = np.argsort(index, kind="stable")  # by the first coordinate of each part
@@ -285,7 +327,8 @@ def stack_users(users: UserRows, chosen: IntArray) -> Stack:
     sizes = users.starts[chosen + 1] - starts
     there = np.arange(sizes.max(initial=0)) < sizes[:, None]
     number = np.where(there, starts[:, None] + np.arange(there.shape[1]), 0)
-    paired, single = bool(users.by_pairs[chosen].any()), bool(users.by_pairs[chosen].all())
+    paired = bool(users.by_pairs[chosen].any())
+    single = bool(users.by_pairs[chosen].all()) and not users.context.shape[1]
     first = np.where(there, users.first[number], none)
     second = np.where(there & (users.second[number] >= 0), users.second[number], none)
     own, part, parts = (first, second), None, np.where(there, users.part[number], -1)
@@ -296,11 +339,15 @@ def stack_users(users: UserRows, chosen: IntArray) -> Stack:
         own = sides[0, :, :-1].copy(), sides[1, :, :-1].copy()
     n_rows = users.rows[chosen + 1] - users.rows[chosen]
     rows, owner = _ranges(users.rows[chosen], n_rows), np.repeat(np.arange(chosen.size), n_rows)
-    sign, extra = users.sign[rows], users.extra[rows]
-    at_columns, by_columns = [users.a[rows, None]], [sign[:, None]]
-    if not single:
-        at_columns.append(np.maximum(users.b[rows, None], 0))
-        by_columns.append(np.where(users.b[rows] >= 0, -sign, 0.0)[:, None])
+    extra = users.extra[rows]
+    at_columns: list[IntArray] = []
+    by_columns: list[Array] = []
+    for step, seen in users.coordinates_seen(rows, sizes[owner]):
+        at_columns.append((users.a[rows] + step)[:, None])
+        by_columns.append(seen[:, None])
+        if not single:
+            at_columns.append(np.maximum(users.b[rows] + step, 0)[:, None])
+            by_columns.append(np.where(users.b[rows] >= 0, -seen, 0.0)[:, None])
     last = sizes[owner, None] - extra.shape[1] + np.arange(extra.shape[1])
     at, by = np.hstack([*at_columns, last]), np.hstack([*by_columns, extra])
     return Stack(number, there, first, second, own, part, paired, single, rows, owner, at, by)

@@ -104,6 +104,7 @@ CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
     "order_effect": ["boolean"],
     "covariates": ["array-like", dict, None],
     "groups": ["array-like", dict, None],
+    "context": [list, tuple, None],
     "time": [str, Integral, None],
     "weight": [str, Integral, None],
     "on_self": [StrOptions({"raise", "drop"})],

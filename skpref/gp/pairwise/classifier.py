@@ -39,7 +39,6 @@ from skpref.gp.pairwise.base import (
 )
 from skpref.gp.pairwise.columns import refuse_two_weights, warn_never_left, warn_of_sides, warn_unlabelled
 from skpref.gp.pairwise.fit import PairData
-from skpref.gp.pairwise.levels import units_of_context
 from skpref.gp.pairwise.over_time import DYNAMICS, STILL, end_posterior, infer_over_time, refuse_earlier
 from skpref.gp.pairwise.predictions import PairPredictions
 from skpref.gp.pairwise.sharded import bring_all, is_dated, join, merge_if_few, numbered
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import IdRows, MatrixLike, RandomState, Stored
     from skpref.data.shards import ShardSummary
-    from skpref.data.tasks import Tasks
     from skpref.gp.pairwise.columns import PairRows
     from skpref.inference.shards import Shards
     from skpref.likelihoods import Likelihood
@@ -258,7 +256,6 @@ class GPPLClassifier(PairPredictions):
         "left": [str, Integral, list, tuple, None],
         "right": [str, Integral, list, tuple, None],
         "team": [StrOptions({"sum", "mean"})],
-        "context": [list, tuple, None],
         "dynamics": [StrOptions(DYNAMICS)],
     }
 
@@ -439,7 +436,7 @@ class GPPLClassifier(PairPredictions):
             rows = self._with_covariates(self._read(X, reset=False))
             self._refuse_other_times(rows)
             all_items = self._items.with_new(items, *self._item_columns(rows))
-            self._set_groups(rows.groups, known=True)
+            self._add_groups(rows.groups)
             new = self._encode(all_items, rows, self._grades(y), sample_weight)
             old = replace(old, n_items=new.n_items)
             self._learn(all_items, append_comparisons(old, new), is_dated=rows.is_dated, resume=True)
@@ -502,7 +499,7 @@ class GPPLClassifier(PairPredictions):
         rows = self._with_covariates(self._read(X, reset=False))
         self._refuse_other_times(rows)
         all_items = self._items.with_new(items, *self._item_columns(rows))
-        self._set_groups(rows.groups, known=True)
+        self._add_groups(rows.groups)
         new = self._encode(all_items, rows, self._grades(y), sample_weight)
         new = new.take(new.weight > 0.0)
         if not new.n_pairs:
@@ -518,14 +515,6 @@ class GPPLClassifier(PairPredictions):
             self.components_ = together.components()[1]
             self._keep(together)
         return self
-
-    def _set_levels(self, rows: PairRows | Tasks, sample_weight: Any) -> None:
-        """Store the groups of rows, and the units of numbers of context."""
-        self._set_groups(rows.groups)
-        self._numbers = {}
-        if rows.context is not None:
-            weight = sample_weight if rows.weight is None else rows.weight
-            self._numbers = units_of_context(self._columns.roles.context, rows.context, weight)
 
     def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
         """Return comparisons by rows of the vocabulary."""
@@ -588,7 +577,7 @@ class GPPLClassifier(PairPredictions):
             self._set_levels(tasks, sample_weight)
         else:
             self._refuse_other_times(tasks)
-            self._set_groups(tasks.groups, known=True)
+            self._add_groups(tasks.groups)
         arguments = self._columns, items, tasks, y, sample_weight, np.zeros(len(tasks.present), dtype=np.int64), 1
         group, context = self._levels.groups_of(tasks.groups), self._levels.context_of(tasks)
         covariates = self._covariates_of_tasks(tasks)
@@ -618,8 +607,7 @@ class GPPLClassifier(PairPredictions):
 
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
         """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
-        self._set_groups(())
-        self._numbers = {}
+        self._name_groups((), {})
         self._forget_times()  # a fit that has some sets them
         if self._needs_all(summaries):
             items, number, _, _ = numbered(self, summaries)

@@ -36,7 +36,7 @@ from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, config_of
 from skpref.gp.pairwise.columns import SEVERAL, PairColumns
 from skpref.gp.pairwise.effects import describe_effects
-from skpref.gp.pairwise.levels import GroupLevels
+from skpref.gp.pairwise.levels import GroupLevels, units_of_context
 from skpref.gp.pairwise.sharded import may_show_several, roles_of
 from skpref.gp.pairwise.tasks import add_positions, chosen_items, predict_shares
 from skpref.likelihoods import Luce, PairwiseMargin, PairwiseProbitTies, PairwiseTies
@@ -112,13 +112,22 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
         """Return the columns of X; store or check their names."""
         return self._columns.read_rows(self, X, reset=reset, weighted=weighted)
 
-    def _set_groups(self, columns: Sequence[Any], *, known: bool = False) -> None:
-        """Store the groups of rows, and keep the known ones."""
-        new = [] if known else [Entities.read(None, ids, estimator=self, kind="group") for ids in columns]
-        self._name_groups(self._levels.with_new(columns) if known else new)
+    def _set_levels(self, rows: PairRows | Tasks, sample_weight: Any) -> None:
+        """Store the groups of rows, and the units of numbers of context."""
+        kinds = [Entities.read(None, ids, estimator=self, kind="group") for ids in rows.groups]
+        units: dict[Any, tuple[float, float]] = {}
+        if rows.context is not None:
+            weight = sample_weight if rows.weight is None else rows.weight
+            units = units_of_context(self._columns.roles.context, rows.context, weight)
+        self._name_groups(kinds, units)
 
-    def _name_groups(self, kinds: Sequence[Entities]) -> None:
-        """Store the groups of each kind."""
+    def _add_groups(self, columns: Sequence[Any]) -> None:
+        """Store the groups of more rows beside the known ones."""
+        self._name_groups(self._levels.with_new(columns), self._numbers)
+
+    def _name_groups(self, kinds: Sequence[Entities], units: dict[Any, tuple[float, float]]) -> None:
+        """Store the groups of each kind, and the units of numbers of context."""
+        self._numbers = units
         self._groups = dict(zip(self._columns.groups, kinds, strict=True)) if kinds else {}
         self.group_ids_ = [kind.vocabulary.ids.copy() for kind in kinds]
 

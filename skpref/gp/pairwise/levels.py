@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skpref._checks import check_types, require
+from skpref._checks import check_arrays, check_types, require
 from skpref._math.limits import LARGEST
 from skpref._text import nearest
 from skpref._warn import warn
@@ -128,6 +128,16 @@ class GroupLevels:
             if level != LEFT_OUT and comparisons.group is not None:
                 comparisons = comparisons.take(comparisons.group[:, kind] == level)
         return comparisons
+
+    def check_context(self, owner: Any, widths: IntArray) -> None:
+        """Raise DataError unless the units, the variances and the comparisons are of as many numbers."""
+        check_types(owner, _numbers=dict)
+        check_arrays(owner, {"m": widths.size}, context_scales_="m")
+        sound = all(np.isfinite(pair).all() and pair[1] > 0.0 for pair in self.numbers.values())
+        require(sound and len(self.numbers) == widths.sum(), owner, "_numbers", f"must be of {widths.sum()} columns")
+        held = getattr(vars(owner)["_comparisons"], "context", None)
+        same = (0 if held is None else held.shape[1]) == len(self.numbers)
+        require(same, owner, "_comparisons", "must have the context of the posterior")
 
     def check_groups(self, owner: Any, sizes: Sequence[int]) -> None:
         """Raise DataError unless ids are of groups as numerous as a posterior has, or new ones beside these."""

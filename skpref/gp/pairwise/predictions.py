@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._checks import check_arrays, check_types, require
+from skpref._checks import check_arrays, require
 from skpref._estimator import check_credibility
 from skpref._math.random import as_generator
 from skpref._sources import accept_collections
@@ -181,13 +181,8 @@ class PairPredictions(ComparisonClassifier):
     def _check_groups(self, groups: GroupDifferences | None) -> None:
         """Raise DataError unless names, variances and comparisons are of the posterior's groups."""
         sizes, widths = np.zeros((2, 0), dtype=np.int64) if groups is None else (groups.sizes, groups.widths)
-        check_arrays(self, {"n": sizes.size, "m": widths.size}, group_scales_="n", context_scales_="m")
-        check_types(self, _numbers=dict)
-        sound = all(np.isfinite(pair).all() and pair[1] > 0.0 for pair in self._numbers.values())
-        require(sound and len(self._numbers) == widths.sum(), self, "_numbers", f"must be of {widths.sum()} columns")
-        held = getattr(self._comparisons, "context", None)
-        same = (0 if held is None else held.shape[1]) == len(self._numbers)
-        require(same, self, "_comparisons", "must have the context of the posterior")
+        check_arrays(self, {"n": sizes.size}, group_scales_="n")
+        self._levels.check_context(self, widths)
         self._levels.check_groups(self, sizes.tolist())
         numbers = getattr(self._comparisons, "group", None)
         require((numbers is None) == (not sizes.size), self, "_comparisons", "must have the groups of the posterior")
@@ -542,7 +537,13 @@ class PairPredictions(ComparisonClassifier):
         _, chosen = self._select(items, new=True)
         return draw_utilities(self._posterior_at(at, groups, context), chosen, n_samples, as_generator(random_state))
 
-    def win_matrix(self, items: ArrayLike | None = None, *, groups: Mapping[Any, Hashable] | None = None) -> WinMatrix:
+    def win_matrix(
+        self,
+        items: ArrayLike | None = None,
+        *,
+        groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
+    ) -> WinMatrix:
         """Return the probability that one item is preferred to another, and how often it was.
 
         Parameters
@@ -551,6 +552,8 @@ class PairPredictions(ComparisonClassifier):
             Ids, at most 10,000. None: all compared items, the best first.
         groups : dict, default=None
             Groups of the comparisons, as in `utility`.
+        context : dict, default=None
+            Context of the predictions, as in `utility`.
 
         Returns
         -------
@@ -559,7 +562,7 @@ class PairPredictions(ComparisonClassifier):
             order effect. Of teams, comparisons of single players are observed.
         """
         check_is_fitted(self)
-        posterior = self._posterior_at(None, groups)
+        posterior = self._posterior_at(None, groups, context)
         if items is None:
             mean = posterior.utility(self._items.rows(self._items.seen))[0]
             items = self.item_ids_[np.argsort(-mean, kind="stable")]

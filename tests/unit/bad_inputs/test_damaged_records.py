@@ -36,6 +36,7 @@ OTHERS = {
     "groups": lambda: at.crowd(user="user", left="left", right="right", groups=["kind"], order_effect=True).fit(
         frame(), at.PREFERRED
     ),
+    "context": lambda: at.crowd(user="user", left="left", right="right", context=["length"]).fit(frame(), at.PREFERRED),
     "ties": lambda: at.crowd(likelihood="probit-ties").fit(at.NAMED_TRIPLES, TIED),
     "factors": lambda: at.crowd(at.ITEMS, at.USERS, inference="svi", tol=1.0).fit(at.NAMED_TRIPLES, at.PREFERRED),
     "covariates": lambda: at.classifier(left="left", right="right", covariates=["length"], order_effect=True).fit(
@@ -120,6 +121,7 @@ FREE = {
         "Factors.thresholds 2",
         "GroupDifferences.level 0",
         "GroupPosterior.half 0",
+        "Places.widths 0",
         "InducingBasis.points 1",
         "LatentHyper.Z 0",
     ),

@@ -341,7 +341,7 @@ BAD = {
     "time of features": (
         {**PROFILES, "day": PROFILES["task"]},
         ("--contest", "task", *ATTRIBUTES, *CROWD, "--time", "day"),
-        "part-worths of features are the same in all groups and at all times",
+        "part-worths of features are the same in all groups, in any context and at all times",
     ),
     "groups of features": (
         PROFILES,

@@ -219,4 +219,4 @@ def test_a_model_with_context_is_for_python(games, capsys):
     model = GPPLClassifier(left="home", right="away", context=["rest"]).fit(games, games.score == "1-0")
     save(model, "model.skpref")
     assert main(["predict", "model.skpref", "games.csv"]) != 0
-    assert "a model with context=['rest'] predicts in Python" in capsys.readouterr().err
+    assert "has context and was fitted in Python; predict with it there" in capsys.readouterr().err

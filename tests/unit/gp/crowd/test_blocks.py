@@ -12,8 +12,11 @@ from tests.policies import set_policy
 
 @pytest.mark.parametrize("most", [1, 2**20])  # entries in memory: users one by one, or together
 @pytest.mark.parametrize("order", [False, True])
-@pytest.mark.parametrize("n_groups", [1, 2])  # what users share differs by group, what is their own does not
-def test_moments_are_those_of_the_joint_gaussian(*, order, most, n_groups, monkeypatch):
+@pytest.mark.parametrize(
+    ("n_groups", "n_numbers"),  # what users share differs by group, and by numbers; what is their own does not
+    [(1, 0), (2, 0), (1, 2), (2, 1)],
+)
+def test_moments_are_those_of_the_joint_gaussian(*, order, most, n_groups, n_numbers, monkeypatch):
     monkeypatch.setattr(module, "_MOST_ENTRIES", most)
     set_policy(monkeypatch, "gp.crowd", stack=most)
     # The first user has fewer pairs than items, and all have a pair whose right side is the first of their items.
@@ -21,16 +24,22 @@ def test_moments_are_those_of_the_joint_gaussian(*, order, most, n_groups, monke
     left, right = np.array([[3, 1, 3, 1, 0, 2, 2, 1, 1, 2, 3], [1, 3, 1, 0, 2, 1, 0, 0, 2, 0, 0]])
     group = np.arange(user.size) % n_groups
     n, n_users, rng = 4 + order, 3, np.random.default_rng(0)
-    L = 4 * n_groups + order
-    item = np.concatenate([np.tile(np.arange(4), n_groups), np.full(int(order), 4)])
+    n_slopes, L = 4 * n_numbers, 4 * (n_groups + n_numbers) + order
+    item = np.concatenate([np.tile(np.arange(4), n_groups), np.full(n_slopes, -1), np.full(int(order), 4)])
+    context = rng.normal(size=(user.size, n_numbers))
     roots = rng.normal(size=(L, L)), rng.normal(size=(n, n))
     of_all, of_one = (root @ root.T + np.eye(len(root)) for root in roots)
     tau, nu = rng.uniform(0.5, 2.0, user.size), rng.normal(size=user.size)
 
     at_places = np.eye(L)[4 * group + left] - np.eye(L)[4 * group + right]
-    at_places[:, 4 * n_groups :] = 1.0
+    for k, x in enumerate(context.T):
+        at_places[:, 4 * n_groups + k : 4 * n_groups + n_slopes : n_numbers] += x[:, None] * (
+            np.eye(4)[left] - np.eye(4)[right]
+        )
+    at_places[:, 4 * n_groups + n_slopes :] = 1.0
+    to_items = np.where(item[:, None] >= 0, np.eye(n)[item], 0.0)
     of_users = np.zeros((user.size, n_users, n))
-    of_users[np.arange(user.size), user] = at_places @ np.eye(n)[item]
+    of_users[np.arange(user.size), user] = at_places @ to_items
     rows = np.hstack([at_places, of_users.reshape(user.size, -1)])
     prior = np.zeros((L + n_users * n, L + n_users * n))
     prior[:L, :L] = np.linalg.inv(of_all)
@@ -39,9 +48,12 @@ def test_moments_are_those_of_the_joint_gaussian(*, order, most, n_groups, monke
     mean = covariance @ rows.T @ nu
 
     arguments = user, 4 * group + left, 4 * group + right, np.ones((user.size, int(order))), (n_users, 4 * n_groups)
-    users = UserRows.from_comparisons(*arguments, item if n_groups > 1 else None)
+    users = UserRows.from_comparisons(*arguments, item if n_groups > 1 or n_numbers else None, context)
     assert users.by_pairs.any() != order
-    S = of_one[np.ix_(item, item)]
+    assert_allclose(users.design(), at_places)
+    for u in range(n_users):
+        assert_allclose(users.seen_rows(u) @ users.user_rows(u), at_places[user == u], atol=1e-12)
+    S = to_items @ of_one @ to_items.T
     blocks, shift = UserBlocks(users, S, tau, nu), np.zeros(users.first.size)
     assert len(list(blocks)) == (3 if most == 1 else 1 + users.by_pairs.any() - users.by_pairs.all())
     information, linear, log_det, constant = integrate_out(blocks, shift)
@@ -60,7 +72,7 @@ def test_moments_are_those_of_the_joint_gaussian(*, order, most, n_groups, monke
         own = slice(L + u * n, L + (u + 1) * n)
         A = users.user_rows(u)
         alpha = A.T @ got[3][users.starts[u] : users.starts[u + 1]]
-        assert_allclose(S @ alpha, mean[own][item], rtol=1e-9)
+        assert_allclose(S @ alpha, to_items @ mean[own], rtol=1e-9)
         assert_allclose(P, A @ S @ A.T, atol=1e-12)
         assert_allclose(W, np.linalg.solve(np.eye(len(D)) + D @ P, D), atol=1e-9)
         assert_allclose(A.T @ d, at_places.T @ (nu * (user == u)), atol=1e-12)
@@ -72,7 +84,7 @@ def test_moments_are_those_of_the_joint_gaussian(*, order, most, n_groups, monke
     for k, u in enumerate(asked):
         own = slice(L + u * n, L + (u + 1) * n)
         whole = np.zeros(len(mean))
-        whole[:L], whole[own] = wanted[k], wanted[k] @ np.eye(n)[item]
+        whole[:L], whole[own] = wanted[k], wanted[k] @ to_items
         assert_allclose(m @ wanted[k] + added[0][k], whole @ mean, rtol=1e-9)
         variance = wanted[k] @ (V + S) @ wanted[k] + added[1][k]
         assert_allclose(variance, whole @ covariance @ whole, rtol=1e-9)

@@ -289,7 +289,7 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side():
         n_users=2,
         n_items=5,
     )
-    c.y, c.weight = np.array([1.0, 0.0, 1.0]), np.ones(3)
+    c.y, c.weight, c.context = np.array([1.0, 0.0, 1.0]), np.ones(3), None
     phi = basis.rows(X)
     for consensus, offsets, order in product([False, True], repeat=3):
         config = SimpleNamespace(

@@ -48,7 +48,9 @@ def test_items_differ_in_context(fitted):
     assert_allclose(middle, model.utility(range(N_ITEMS)), atol=1e-12)
     assert_allclose(0.5 * (low + high), middle, atol=1e-9)
     best = int(np.argmax(u + 1.5 * slope[:, 0]))
-    assert model.rank(context={"x_0": 80.0}).id[0] == best
+    ranking = model.rank(context={"x_0": 80.0})
+    assert ranking.id[0] == best
+    assert list(model.win_matrix(context={"x_0": 80.0}).id) == list(ranking.id)
     drawn = model.sample_utility(range(N_ITEMS), 4000, random_state=0, context={"x_0": 80.0})
     assert_allclose(drawn.mean(axis=1), model.utility(range(N_ITEMS), context={"x_0": 80.0}), atol=0.06)
     new, answers, *_ = prompts(n=6000)  # of the same items
