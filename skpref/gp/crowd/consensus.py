@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
-MOST_ITEMS = 2_000  # items that "ep" and "laplace" accept: 32 MB a matrix, seconds a pass
+MOST_ITEMS = 2_000  # items that "ep" accepts: 32 MB a matrix, seconds a pass
 # Weight of the answers of a user about an item: rounding errors of the evidence grow with its square. On simulated
 # crowds they are up to 1e-5 of it up to here, near the tolerance of passes, and .003 at 9e5, where fits never end.
 MAX_WEIGHT = 3e5

@@ -60,9 +60,7 @@ _FEWEST_TO_CHOOSE = 1000  # comparisons: fewer do not tell taste from chance, an
 _HELD_OUT, _CHOICE_PASSES, _CHOICE_ROWS = 0.1, 30, 200_000  # share of comparisons; passes and comparisons of these fits
 
 
-_CHECKPOINTS = Capabilities(
-    "checkpoints, where it means 'vb' or 'svi'", {"inference": ("ep", "laplace")}, "leave checkpoint out"
-)
+_CHECKPOINTS = Capabilities("checkpoints, where it means 'vb' or 'svi'", {"inference": ("ep",)}, "leave checkpoint out")
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,7 +92,7 @@ def test_an_interrupted_fit_ends_with_the_bits_of_one_that_was_not(options, diag
 CROWDS = {
     "ep": {"inference": "ep"},
     "auto with features of both": {"items": FEATURES, "users": Table(VALUES[:8], ids=np.arange(8))},
-    "laplace with order": {"inference": "laplace", "order_effect": True},
+    "order": {"inference": "ep", "order_effect": True},
     "thresholds": {"inference": "ep", "likelihood": "logit-ties"},
 }
 
