@@ -143,8 +143,8 @@ def describe_annotators(
     accuracy = _summary(draws, factors, percentiles)
     bias: tuple[Array | None, ...] = (None, None, None)
     if posterior.consensus.has_order:
-        factorised = not isinstance(posterior, PersonalPosterior)
-        bias = _intervals(*(posterior.side_effects(users) if factorised else _biases(posterior)), credibility)
+        moments = _biases(posterior) if isinstance(posterior, PersonalPosterior) else posterior.side_effects(users)
+        bias = _intervals(*moments, credibility)
     ties = () if thresholds is None else map(np.exp, _intervals(thresholds.mean, thresholds.variance, credibility))
     n_labels = np.bincount(np.asarray(comparisons.user), comparisons.weight, users.size).astype(np.float64)
     return Annotators(

@@ -76,8 +76,8 @@ def log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> floa
         unexplained = model.places.sum_by_item(rows - added[2]) @ basis
         variance += np.einsum("rn,np,rp->r", unexplained**2, state.effect_variance, of_rotated)
     likelihood: Any = state.likelihood
-    own = state.thresholds
-    tilted = likelihood.tilted if own is None else own.derivatives(likelihood, test.user)
+    own_b = state.thresholds
+    tilted = likelihood.tilted if own_b is None else own_b.derivatives(likelihood, test.user)
     return float(held.weight @ tilted(held.y, mean, np.maximum(variance, 0.0))[0])
 
 

@@ -33,9 +33,8 @@ def test_a_measurement_is_that_of_least_squares(monkeypatch, *, with_features):
     covariate = np.random.default_rng(0).standard_normal(160)
     posterior = model.fit(np.column_stack([data.comparisons, covariate]), data.y).posterior_
     seen = []
-    monkeypatch.setattr(
-        annotators, "learn_population", lambda *args: seen.append(args) or thresholds.learn_population(*args)
-    )
+    learn = thresholds.learn_population
+    monkeypatch.setattr(annotators, "learn_population", lambda *args: seen.append(args) or learn(*args))
     mean, variance = annotators._biases(posterior)
     (pull, known, _, _), rows = seen[0], posterior.users
     effects = posterior.x @ posterior.places.spread(posterior.B).T
@@ -50,7 +49,7 @@ def test_a_measurement_is_that_of_least_squares(monkeypatch, *, with_features):
         by_noise = np.linalg.solve(noise, A @ alone)
         assert_allclose(known[u], A @ alone @ by_noise, rtol=1e-7)
         assert_allclose(pull[u], by_noise @ rest, rtol=1e-6, atol=1e-8)
-    found = thresholds.learn_population(pull, known, 0.0, (0.0, 1.0))
+    found = learn(pull, known, 0.0, (0.0, 1.0))
     assert_allclose(mean, found.mean + effects[:, -1])
     assert_allclose(variance, found.variance)
     assert np.ptp(effects[:, -1]) > 0.0 or not with_features

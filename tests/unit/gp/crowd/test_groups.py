@@ -305,7 +305,7 @@ def test_reports_on_users_compare_within_groups(model, data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"inference": "vb"}, "inference='vb' is not for models with groups or time: use inference='auto' or 'ep' or"),
+        ({"inference": "vb"}, "inference='vb' is not for models with groups or time: use inference='auto' or 'ep', or"),
         ({"optimizer": "l-bfgs-b"}, "optimizer='l-bfgs-b' is not for models with groups or time"),
         ({"consensus": False}, "consensus=False is not for models with groups or time: use consensus=True"),
         ({"groups": ["topic"]}, "there is no column 'topic'"),
