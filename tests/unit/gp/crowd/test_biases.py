@@ -60,6 +60,7 @@ def test_users_of_one_kind_have_the_biases_of_the_joint_posterior(monkeypatch):
     posterior = CrowdGPPL(order_effect=True, random_state=0).fit(X, y).posterior_
     joint = posterior.mixture[0]
     monkeypatch.setattr(thresholds, "_SHARES", np.array([[1.0 - 1e-12, 1e-12]]))
+    monkeypatch.setattr(thresholds, "_LIKELY", np.ones(1))
     monkeypatch.setattr(thresholds, "_SPREADS", np.sqrt(joint.S[-1:, -1]))
     monkeypatch.setattr(thresholds, "_PRIOR", np.ones(1))
     mean, variance = annotators._biases(joint)

@@ -121,7 +121,7 @@ def test_posteriors_are_those_of_an_average_over_the_spread(monkeypatch, widths,
     log_joint = np.log(np.repeat(thresholds._SHARES, thresholds._SPREADS.size, axis=0))[:, :, None] + log_p
     of_user = logsumexp(log_joint, axis=2)
     log_p = of_user.sum(axis=2) - 0.125 * (m[:, 0, 0] + 1.0) ** 2  # the prior of the centre is N(-1, 2^2)
-    p = np.tile(thresholds._PRIOR, 2) * np.exp(log_p)
+    p = np.kron(thresholds._LIKELY, thresholds._PRIOR) * np.exp(log_p)
     evidence, p = p.sum() * (m[1, 0, 0, 0] - m[0, 0, 0, 0]) / np.sqrt(2.0 * np.pi), p / p.sum()
     kind = p[:, :, None, None] * np.exp(log_joint - of_user[:, :, None])
     share = squared / (squared + error**2)
