@@ -310,7 +310,7 @@ def comparison_files() -> dict[str, Case]:
         shards={"columns": TRIPLE},
         csv={"columns": TRIPLE, "how": "csv"},
         weights={"columns": [*TRIPLE, "times"]} | weighted,
-        laplace={"columns": TRIPLE, "inference": "laplace", "likelihood": "logit", "order_effect": True},
+        logit={"columns": TRIPLE, "likelihood": "logit", "order_effect": True},
         items={"columns": TRIPLE} | of["crowd of items"],
         users={"columns": TRIPLE} | of["crowd of users"],
         names={"columns": [*TRIPLE, "times"], "fit": {"y": "y"}} | weighted | of["named crowd"],
@@ -425,7 +425,6 @@ def cluster_cases() -> dict[str, Case]:
         "CrowdGPPL": in_client
         | {
             "order effect of users": {"order_effect": True} | of["crowd of users"],
-            "laplace": {"inference": "laplace"},
             "names": of["named crowd"],
         },
         "GPPLRegressor": in_client | {"laplace": {"inference": "laplace"}},

@@ -374,6 +374,26 @@ def biases(n_users: int, n_answers: int) -> Callable[..., FloatArray]:
     return simulate
 
 
+def two_kinds(column: str, *, others: bool) -> Callable[..., FloatArray]:
+    """Answers of 25 people and five judges of another kind, whose biases or thresholds of ties are far from theirs."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        n_items, user = 20, np.repeat(np.arange(30), 50)
+        f = rng.standard_normal(n_items) + 0.5 * rng.standard_normal((30, n_items))
+        ties = column == "tie_threshold"
+        own = (0.15 if ties else 0.2) * rng.standard_normal(30)
+        own[25:] = (0.8 if ties else 1.5) * rng.choice([-1.0, 1.0], 5)
+        left = rng.integers(0, n_items, user.size)
+        right = (left + rng.integers(1, n_items, user.size)) % n_items
+        truth = 0.5 * np.exp(own) if ties else 0.3 + own
+        z, seen = f[user, left] - f[user, right], slice(25, 30) if others else slice(25)
+        y = answered(rng, z, truth[user]) if ties else answered(rng, z + truth[user], 0.0)
+        model = CrowdGPPL(order_effect=not ties, random_state=0).fit(np.column_stack([user, left, right]), y)
+        return _report_ranks(model, column, truth)[seen]
+
+    return simulate
+
+
 # --------------------------------------------------------------------------------------------- grades, numbers, classes
 def ordinal(quantity: str, *, n: int = 120, scaled: bool = False, **params: object) -> Callable[..., FloatArray]:
     """Four levels of a function of two features, with probit noise."""
@@ -553,6 +573,10 @@ def rows() -> list[Row]:
         Row("CrowdGPPL, careless users with tastes", "reliability of users", judges("reliability", tastes=True), 30),
         Row("CrowdGPPL, 40 users, 60 answers each", "position bias", biases(40, 60), 30),
         Row("CrowdGPPL, 200 users, 12 answers each", "position bias", biases(200, 12), 30),
+        Row("CrowdGPPL, 25 people and 5 others", "bias of people", two_kinds("bias", others=False), 30),
+        Row("CrowdGPPL, 25 people and 5 others", "bias of others", two_kinds("bias", others=True), 30),
+        Row("CrowdGPPL, 25 people and 5 others", "threshold of people", two_kinds("tie_threshold", others=False), 30),
+        Row("CrowdGPPL, 25 people and 5 others", "threshold of others", two_kinds("tie_threshold", others=True), 30),
         Row("CrowdGPPL", "answer", crowd("answer"), 30),
         Row("CrowdGPPL, ties", "consensus", crowd("consensus", ties=0.5), 30),
         Row("CrowdGPPL, ties", "personal utility", crowd("personal", ties=0.5), 30),

@@ -47,7 +47,7 @@ SWEEPS: dict[str, list[dict[str, Any]]] = {
     "inducing points": [{"inducing": m} for m in (3, 6, 12, 30, 60)],
     "comparisons of a batch": [*({"inference": SVI(b)} for b in (25, 50, 100, 200, 500)), {"inference": "vb"}],
     "inducing points chosen by": [{"inducing": way} for way in ("kmeans++", "kmeans", "random", "variance")],
-    "inference": [{"inference": way} for way in ("svi", "vb", "laplace", "linearised", "ep")],
+    "inference": [{"inference": way} for way in ("svi", "vb", "linearised", "ep")],
 }
 MODELS = "GPPLClassifier", "CrowdGPPL"
 

@@ -65,7 +65,7 @@ MODELS: dict[str, tuple[pd.DataFrame, Any, Any]] = {
     "crowd": (
         PAIRS[["judge", "left", "right"]],
         WINS,
-        skpref.CrowdGPPL(n_factors=1, max_iter=5, inference="laplace", **FEW),
+        skpref.CrowdGPPL(n_factors=1, max_iter=5, **FEW),
     ),
     "choices": (TASKS, RNG.integers(0, 3, N), skpref.GPPLClassifier(likelihood="luce")),
     "M3F": (RATED, np.arange(len(RATED)) % 3, skpref.GibbsM3F(2, max_iter=8, burn_in=2, **FEW)),
@@ -96,9 +96,7 @@ POSITIONS = {
     ),
 }
 FILES = {
-    "crowd": skpref.CrowdGPPL(
-        user="judge", left="left", right="right", n_factors=1, max_iter=5, inference="laplace", **FEW
-    ),
+    "crowd": skpref.CrowdGPPL(user="judge", left="left", right="right", n_factors=1, max_iter=5, **FEW),
     "machine": skpref.VariationalFM(2, categorical_features=["user", "item"], **FEW),
 }
 

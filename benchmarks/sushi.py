@@ -192,7 +192,6 @@ MODELS: dict[str, Callable[[Draw], Prediction]] = {
     "ours": ours,
     "ours, features of both": lambda data: ours(data, items=data.items, users=data.users),
     "ours, features of users": lambda data: ours(data, users=data.users),
-    "ours, laplace": lambda data: ours(data, inference="laplace"),
     "ours, factorised (vb)": lambda data: ours(data, inference="vb"),
     "ours, consensus": lambda data: ours(data, n_factors=0),
     "hierarchical probit": hierarchical_probit,

@@ -16,6 +16,7 @@ from skpref.gp.crowd.blocks import iterate_users
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
+from skpref.gp.pairwise.thresholds import learn_population
 from skpref.likelihoods import PairwiseTies
 from skpref.likelihoods.ties import left_without_ties
 
@@ -140,7 +141,8 @@ def describe_annotators(
     accuracy = _summary(draws, factors, percentiles)
     bias: tuple[Array | None, ...] = (None, None, None)
     if posterior.consensus.has_order:
-        bias = _intervals(*posterior.side_effects(users), credibility)
+        moments = _biases(posterior) if isinstance(posterior, PersonalPosterior) else posterior.side_effects(users)
+        bias = _intervals(*moments, credibility)
     ties = () if thresholds is None else map(np.exp, _intervals(thresholds.mean, thresholds.variance, credibility))
     n_labels = np.bincount(np.asarray(comparisons.user), comparisons.weight, users.size).astype(np.float64)
     return Annotators(
@@ -225,6 +227,26 @@ def _intervals(mean: Array, variance: Array, credibility: float) -> tuple[Array,
     """Return means of normal distributions and the ends of their credible intervals."""
     half_width = ndtri(0.5 + 0.5 * credibility) * np.sqrt(variance)
     return mean, mean - half_width, mean + half_width
+
+
+def _biases(posterior: PersonalPosterior) -> tuple[Array, Array]:
+    """Return means and variances of the advantage that each user gives to the left side, shape (U,).
+
+    Users are of two kinds, so that a few with large biases keep them. Given the sites, all answers of a user are one
+    measurement of the bias, whose errors include tastes and the consensus.
+    """
+    pull, known = np.empty((2, posterior.n_users))
+    effects = posterior.x @ posterior.places.spread(posterior.B).T
+    sites = posterior.users, posterior.S_places, posterior.tau, posterior.nu
+    for u, (P, _, D, d) in enumerate(iterate_users(np.arange(posterior.n_users), *sites)):
+        A = posterior.users.user_rows(u)
+        C, mean = P + A @ posterior.V @ A.T, A @ (posterior.m + effects[u])
+        C[-1] = C[:, -1] = 0.0
+        mean[-1] = effects[u, -1]
+        parts = np.column_stack([d - D @ mean, D[:, -1]])
+        pull[u], known[u] = np.linalg.solve(np.eye(len(D)) + D @ C, parts)[-1]
+    found = learn_population(pull, np.maximum(known, _LEAST), 0.0, POLICY.prior_of_bias)
+    return found.mean + effects[:, -1], found.variance
 
 
 # ------- how closely each user follows the consensus: rho in z = rho (m_left - m_right), m the consensus of the others

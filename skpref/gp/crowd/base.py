@@ -66,13 +66,13 @@ if TYPE_CHECKING:
     from skpref.settings import Settings
 
 
+_ALWAYS = {"inference": ("auto", "ep"), "optimizer": ("auto", None), "consensus": (True,)}
 _GROUPS = Capabilities(
     "models with groups, context or time",
-    {"inference": ("auto", "ep", "laplace"), "optimizer": ("auto", None), "consensus": (True,)},
+    _ALWAYS,
     "fit without these, such as one model to the rows of each group",
 )
 _TIMES = Capabilities("models with time", {"warm_start": (False,)}, "fit without time")
-_ALWAYS = {"inference": ("auto", "ep"), "optimizer": ("auto", None), "consensus": (True,)}
 _TASKS = replace(TASKS, takes={**TASKS.takes, **_ALWAYS})
 _PART_WORTHS = Capabilities(
     "part-worths, which are the same in all groups, in any context and at all times",
@@ -194,7 +194,7 @@ class CrowdBase(ComparisonClassifier):
                 _TIMES.check(vars(self))
             return True
         if self.inference != "auto":
-            return self.inference in {"ep", "laplace"}
+            return self.inference == "ep"
         return n_items <= POLICY.most_items and self._keeps_kernels() and self.n_factors > 0
 
     def _keeps_kernels(self) -> bool:
@@ -355,7 +355,7 @@ class CrowdBase(ComparisonClassifier):
         scale = np.ones(0)
         if answers.covariates is not None:
             scale = typical_size(answers.covariates, answers.weight)
-        kept = hierarchies_of(shards, kept, places, scale, laplace=self.inference == "laplace")
+        kept = hierarchies_of(shards, kept, places, scale)
         columns = sizes, items.seen.size, weight, component, scale, bounds, answers, places
         sharded = ShardedAnswers(shards, kept, *columns)
         self.components_ = connected_components(sharded)

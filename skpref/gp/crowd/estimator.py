@@ -70,8 +70,8 @@ class CrowdGPPL(CrowdMarket):
         None: users are independent.
     n_factors : int, default=20
         Largest number of factors, the directions in which users differ. Factors that the answers do not support are
-        left out. 0: the consensus, and of "ep" and "laplace" the effects of the users' features, as in a multinomial
-        logit with characteristics of people. Of tasks, smaller numbers than that of items or features change little.
+        left out. 0: the consensus, and of "ep" the effects of the users' features, as in a multinomial logit with
+        characteristics of people. Of tasks, smaller numbers than that of items or features change little.
     factor_prior : FactorPrior, default=None
         Kernels of the factors of items and users, and priors of their scales; None: those of ``FactorPrior()``.
     kernel : Kernel or str, default=None
@@ -93,20 +93,20 @@ class CrowdGPPL(CrowdMarket):
         where c_j belongs to the group in column j. The variance of c_j is learnt for each column: a group with few
         answers borrows strength from the consensus m, and c_j vanishes if groups do not differ.
         ``rank(groups={"category": "coding"})`` is the leaderboard of a group. If there are many groups with few answers
-        each, or groups but no judges, pass the column of groups as `user` instead. Only with "ep" and "laplace".
+        each, or groups but no judges, pass the column of groups as `user` instead. Only with "ep".
     context : list of str, int or lists of them, default=None
         Columns of X with numbers on which the consensus depends, such as ``["prompt_length"]``, as in `GPPLClassifier`:
         a vector is a list of columns within the list. Utilities are then u = m + sum_j b_j x_j + b_user, where x_j is
         the number, less its mean and in units of its standard deviation in `fit`. The variance of the slopes b_j of the
         items is learnt for each column or vector; tastes do not depend on it. Items times numbers are at most 2,000.
-        ``rank(context={"prompt_length": 300})`` is the leaderboard there. Only with "ep" and "laplace", and not for
+        ``rank(context={"prompt_length": 300})`` is the leaderboard there. Only with "ep", and not for
         part-worths.
     time : str or int, default=None
         Column of X with the time of each answer: dates, or numbers in any unit. The consensus then moves, tastes stay,
         and predictions need the column, too. Time is cut into at most 40 steps, fewer with many items, such that items
         times steps are about 1,000: what changes within a step is averaged. A random walk and three lengths of a form
         that comes and goes are compared by evidence, and the size of the moves is learnt, see `dynamics_`.
-        `GPPLClassifier` has finer times for one view. Only with "ep" and "laplace", and not for part-worths.
+        `GPPLClassifier` has finer times for one view. Only with "ep", and not for part-worths.
     user, left, right : str or int, default=None
         Columns of X with the ids, by name or by position; None: the first, the second and the third one.
     weight : str or int, default=None
@@ -122,21 +122,18 @@ class CrowdGPPL(CrowdMarket):
         Thurstone-Mosteller. "logit": Bradley-Terry. With both, a tie is half of each answer, and tastes look weak.
         "probit-ties" and "logit-ties": the same with ties as a third answer: a difference of utilities below a
         threshold is answered with a tie. "probit-graded" and "logit-graded": the same with grades, each of which has a
-        threshold. With "ep" and "laplace" each user has a threshold, or scale of thresholds, shrunk towards that of the
-        crowd; it is shrunk more if the user gave few answers or if users differ little. "davidson": the logit with ties
-        after Davidson, of which all users share the weight; give a `PairwiseDavidson` or `PairwiseLogitTies` with
+        threshold. With "ep" each user has a threshold, or scale of thresholds, shrunk towards that of the crowd; it is
+        shrunk more if the user gave few answers or if users differ little. "davidson": the logit with ties after
+        Davidson, of which all users share the weight; give a `PairwiseDavidson` or `PairwiseLogitTies` with
         ``learn=False`` if it, or the threshold, is known. "margin": the noisy difference itself is observed, in a unit
         that is learnt. "luce": rows of X are tasks, with the multinomial logit for choices and the model of Plackett
         and Luce for rankings. Rows that can only be tasks always have it, see `fit`.
-    inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"} or SVI, default="auto"
+    inference : {"auto", "ep", "vb", "svi", "linearised"} or SVI, default="auto"
         How the posterior is computed:
 
         - "ep": expectation propagation in a hierarchy. Users are integrated out one by one, and the covariance of their
           tastes over the items is learnt, with a regularisation chosen on held-out comparisons. Of more than 120 items
           it may be that of the factors, if these predict better, and of more than 500 that or one number.
-        - "laplace": the same with Laplace's approximation, for comparison. It is not faster, and its intervals are too
-          narrow where users gave few answers: in simulations without features, 90 % intervals held 58 to 86 % of the
-          true utilities of the consensus and 51 to 81 % of the personal ones, those of "ep" 86 to 94 % and 81 to 90 %.
         - "vb": the factorised posterior of [SG20], by variational Bayes with full passes, each of which raises the
           bound. It drops tastes that few answers support.
         - "svi": the same with mini-batches, see `SVI`. If users have no features, a batch has all comparisons of its
@@ -153,9 +150,9 @@ class CrowdGPPL(CrowdMarket):
     max_iter : int, default=200
         Largest number of passes over the comparisons.
     tol : float, default=1e-3
-        Stop when a full pass changes the bound by less than ``tol / 100`` of its size; with "ep" and "laplace" two
-        passes in a row. For "svi": when the mean bound of a pass changes by less than `tol` of its size. It is larger
-        than in `GPPLClassifier`, because factors still rotate slowly when predictions no longer change.
+        Stop when a full pass changes the bound by less than ``tol / 100`` of its size; with "ep" two passes in a row.
+        For "svi": when the mean bound of a pass changes by less than `tol` of its size. It is larger than in
+        `GPPLClassifier`, because factors still rotate slowly when predictions no longer change.
     scale_prior : Gamma or Fixed, default=None
         Prior of the inverse variances of t, of the offsets and of the position biases. None: ``Gamma(2.0, 2.0)``.
         `Fixed`: these variances are known.
@@ -168,11 +165,11 @@ class CrowdGPPL(CrowdMarket):
         Whether `fit` starts from the previous posterior and kernels. It needs the same items, users and model;
         otherwise it is a cold start.
     checkpoint : str, path-like or Checkpoint, default=None
-        File to which `fit` saves its passes, for "ep" and "laplace", every 30 seconds or as `Checkpoint` says. If it
-        exists and is of the same data and parameters, `fit` resumes from it, to the same bits as without the
-        interruption; `max_iter` and `tol` may change. A file that is damaged or of another fit raises
-        `CheckpointError`; one that cannot be written costs a `CheckpointWarning`. A finished fit deletes it. It needs
-        an integer `random_state`, since the kernel and the like are chosen again.
+        File to which `fit` saves its passes, for "ep", every 30 seconds or as `Checkpoint` says. If it exists and is of
+        the same data and parameters, `fit` resumes from it, to the same bits as without the interruption; `max_iter`
+        and `tol` may change. A file that is damaged or of another fit raises `CheckpointError`; one that cannot be
+        written costs a `CheckpointWarning`. A finished fit deletes it. It needs an integer `random_state`, since the
+        kernel and the like are chosen again.
     verbose : int, default=0
         Whether to print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
@@ -232,8 +229,8 @@ class CrowdGPPL(CrowdMarket):
         Posterior median of the threshold of ties of each user of `user_ids_`; None with a likelihood without ties.
     lower_bound_ : float
         Lower bound on the log evidence, in nats, of the model with the factors that were kept; it may exceed the
-        evidence of the model with all factors. With "ep" and "laplace": an approximation of the log evidence minus the
-        penalties of the hyperparameters, which is not a bound.
+        evidence of the model with all factors. With "ep": an approximation of the log evidence minus the penalties of
+        the hyperparameters, which is not a bound.
     lower_bounds_ : list of float
         The same after each pass.
     n_iter_ : int
@@ -273,7 +270,7 @@ class CrowdGPPL(CrowdMarket):
         "left": [str, Integral, None],
         "right": [str, Integral, None],
         "unknown_user": [StrOptions({"consensus", "raise"})],
-        "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi", "linearised"}), SVI],
+        "inference": [StrOptions({"auto", "ep", "vb", "svi", "linearised"}), SVI],
     }
 
     def __init__(
@@ -420,14 +417,13 @@ class CrowdGPPL(CrowdMarket):
     ) -> Self:
         """Learn from more comparisons, which may be by new users or of new items.
 
-        Earlier comparisons are kept. With "ep" and "laplace" and up to 20,000 comparisons all is learnt again, as by
-        one fit. Other fits start from the previous posterior; up to the tolerance, the result is that of one fit with
-        all comparisons. With "ep" and "laplace" and more than 20,000 comparisons, only the users of X get a new
-        posterior, until the number of comparisons has grown by a quarter. The covariance of tastes and
-        the sites of other users stay the same. This takes about two passes, and, up to 100,000 comparisons, some twenty
-        for what is not known of the covariance. Kernels and inducing points do not change.
-        Neither do priors of factors that were chosen by held-out comparisons at the first call (see `inference`), so
-        the first call should have many comparisons.
+        Earlier comparisons are kept. With "ep" and up to 20,000 comparisons all is learnt again, as by one fit. Other
+        fits start from the previous posterior; up to the tolerance, the result is that of one fit with all comparisons.
+        With "ep" and more than 20,000 comparisons, only the users of X get a new posterior, until the number of
+        comparisons has grown by a quarter. The covariance of tastes and the sites of other users stay the same. This
+        takes about two passes, and, up to 100,000 comparisons, some twenty for what is not known of the covariance.
+        Kernels and inducing points do not change. Neither do priors of factors that were chosen by held-out comparisons
+        at the first call (see `inference`), so the first call should have many comparisons.
 
         Parameters
         ----------

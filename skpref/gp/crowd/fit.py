@@ -46,9 +46,7 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 
-_CHECKPOINTS = Capabilities(
-    "checkpoints, where it means 'vb' or 'svi'", {"inference": ("ep", "laplace")}, "leave checkpoint out"
-)
+_CHECKPOINTS = Capabilities("checkpoints, where it means 'vb' or 'svi'", {"inference": ("ep",)}, "leave checkpoint out")
 
 
 @dataclass(frozen=True, eq=False)

@@ -341,7 +341,6 @@ def _hierarchy(
         users,
         c.y,
         c.weight,
-        config.pair.inference == "laplace",
         rows,
         tuple(parts),
         places,
@@ -468,7 +467,7 @@ def _averaged(
 
 def _with_right_scale(model: Hierarchy, fit: HierarchyFit, limits: dict[str, Any]) -> tuple[Hierarchy, HierarchyFit]:
     """Return model and fit with the scale of S that follows from what expectation propagation leaves out."""
-    if not model.max_rank or model.laplace or model.stage is not None:
+    if not model.max_rank or model.stage is not None:
         return model, fit
     chosen = draw_users(model, POLICY.most_choice, np.random.default_rng(0))
     few, at = model, fit

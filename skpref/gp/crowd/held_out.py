@@ -73,11 +73,10 @@ def log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> floa
         of_rotated = (model.covariates[test.user] @ rotation) ** 2
         unexplained = model.places.sum_by_item(rows - added[2]) @ basis
         variance += np.einsum("rn,np,rp->r", unexplained**2, state.effect_variance, of_rotated)
-    answers: Any = state.likelihood
-    if state.thresholds is not None:
-        answers = state.thresholds.answers(answers, test.user)
-    log_p, _, _ = answers.tilted(held.y, mean, np.maximum(variance, 0.0))
-    return float(held.weight @ log_p)
+    likelihood: Any = state.likelihood
+    own_b = state.thresholds
+    tilted = likelihood.tilted if own_b is None else own_b.derivatives(likelihood, test.user)
+    return float(held.weight @ tilted(held.y, mean, np.maximum(variance, 0.0))[0])
 
 
 # -------------------------------------------- tastes along few directions, where many items are compared (docs/maths 6)

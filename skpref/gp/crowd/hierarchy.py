@@ -22,7 +22,7 @@ from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
 from skpref.gp.crowd.blocks import UserBlocks, integrate_out, marginals
 from skpref.gp.crowd.policy import POLICY
 from skpref.gp.crowd.tastes import next_S, penalty_of_tastes
-from skpref.gp.pairwise.thresholds import AnswersOfUsers, TieThresholds, learn_ratios, threshold_derivatives
+from skpref.gp.pairwise.thresholds import TieThresholds, learn_ratios, threshold_derivatives
 from skpref.inference.choices import choice_sites, start_sites
 from skpref.inference.ep import log_site_integrals, matching_sites
 from skpref.inference.passes import (
@@ -60,7 +60,6 @@ class Hierarchy:
     users: UserRows
     y: Array  # (P,)
     weight: Array  # (P,)
-    laplace: bool  # sites by Laplace's approximation instead of expectation propagation
     # (L, K): m = consensus @ v, v the inducing values, offsets and effects of the consensus, after those of groups
     consensus: Array | sparse.csr_array
     parts: tuple[tuple[str, int], ...]  # names of the scales of v and how many variables each has
@@ -460,24 +459,17 @@ def _sites(
     if model.stage is not None:
         sites = choice_sites(model.stage, (mean, variance), w, (state.tau, state.nu), coarse=model.coarse)
         return *sites, likelihood, None
-    mu, v = _cavities(model, state, mean, variance)
-    answers: Likelihood | AnswersOfUsers = likelihood
-    measured = by_threshold = None
+    (mu, v), measured = _cavities(model, state, mean, variance), None
     if thresholds is not None and isinstance(likelihood, PairwiseTies):
-        answers = thresholds.answers(likelihood, model.users.user)
-        by_threshold = threshold_derivatives(likelihood, y, mu, v, answers.b)
-        measured = thresholds.measured(likelihood, model.users.user, (mu, v, w), by_threshold.slope)
+        b = np.exp(thresholds.mean[model.users.user])
+        log_z, first, second, slope = threshold_derivatives(likelihood, y, mu, v, b)
+        measured = thresholds.measured(likelihood, model.users.user, (mu, v, w), slope)
         if likelihood.ratios and model.others is None:
-            likelihood = learn_ratios(likelihood, (y, mu, v, w), answers.b)
-    elif likelihood.has_parameters and model.others is None:
-        likelihood = likelihood.learnt(y, mean, variance, w)
-        answers = likelihood
-    if model.laplace:
-        value, first, second = answers.derivatives(y, mean)
-        tau = w * np.maximum(-second, _LEAST_SITE)
-        normaliser = w * value - state.nu * mean + 0.5 * state.tau * mean**2
-        return tau, w * first + tau * mean, float(normaliser.sum()), likelihood, measured
-    log_z, first, second = answers.tilted(y, mu, v) if by_threshold is None else by_threshold[:3]
+            likelihood = learn_ratios(likelihood, (y, mu, v, w), b)
+    else:
+        if likelihood.has_parameters and model.others is None:
+            likelihood = likelihood.learnt(y, mean, variance, w)
+        log_z, first, second = likelihood.tilted(y, mu, v)
     tau, nu = matching_sites(first, second, mu, np.maximum(1.0 + second * v, _LEAST_SITE))
     log_sites = float(w @ (log_z - log_site_integrals(state.tau / w, state.nu / w, mu, v)))
     return w * np.maximum(tau, _LEAST_SITE), w * nu, log_sites, likelihood, measured

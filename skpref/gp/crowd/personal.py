@@ -559,26 +559,6 @@ class PersonalPosterior:
         scores = self.users.sum_by_user(self.alpha)
         return scores if self.places.are_items else scores @ self.places.to_items.T
 
-    def side_effects(self, users: Items) -> tuple[Array, Array]:
-        """Return means and variances of the advantage that users give to the left side, shape (n_users,)."""
-        return self._mixed([part.side_effects_at_S(users) for part in self.mixture])
-
-    def side_effects_at_S(self, users: Items) -> tuple[Array, Array]:
-        """Return what `side_effects` does at this S."""
-        x, weights = self._effects(users), np.zeros((users.size, self.S.shape[0]))
-        weights[:, -1] = 1.0
-        mean = self.m[-1] + x @ self.B[-1]
-        variance = self.V[-1, -1] + np.where(users.position < 0, self.S_new[-1, -1], self.S[-1, -1])
-        for k, position in enumerate(users.position.tolist()):
-            if position >= 0:
-                rows, score, W, common_rows = self._one_user(position)
-                q = rows @ self.S[-1]
-                shared = common_rows.T @ (W @ q)
-                mean[k] += self.S[-1] @ score
-                variance[k] += shared @ (shared - 2.0 * self.half_rows[-1]) - q @ W @ q
-                weights[k] -= q @ W @ rows
-        return mean, np.maximum(variance + self._effect_variance(weights, x, users), 0.0)
-
     def draws(
         self, users: Items, items: Items, n_samples: int, rng: np.random.Generator, *, product: IntArray | None = None
     ) -> tuple[Array, Iterator[Array]]:

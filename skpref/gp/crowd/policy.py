@@ -8,7 +8,7 @@ class Policy:
     """Numbers that could be others; limits that follow from arithmetic or memory stand where they are used."""
 
     # Sizes
-    most_items: int = 2_000  # items that "ep" and "laplace" accept: 32 MB a matrix, seconds a pass
+    most_items: int = 2_000  # items that "ep" accepts: 32 MB a matrix, seconds a pass
     # Weight of the answers of a user about an item: rounding errors of the evidence grow with its square. On simulated
     # crowds they are up to 1e-5 of it up to here, near the tolerance of passes, and .003 at 9e5, where fits never end.
     most_weight: float = 3e5
@@ -158,6 +158,7 @@ class Policy:
     # Annotators
     # Compared pairs on which accuracies are measured; the standard error of their average is below 0.03.
     annotator_pairs: int = 300
+    prior_of_bias: tuple[float, float] = 0.0, 1.0  # mean and precision of the mean bias of users
     em_steps: int = 50  # steps of expectation-maximisation
     consensus_draws: int = 8  # draws of the consensus, in mirrored pairs
     reliability_sd: float = 0.5  # prior guess of the standard deviation of log rho

@@ -53,9 +53,9 @@ def join_users(
     return replace(answers, user=np.asarray(answers.user) + np.repeat(bounds[:-1], n_pairs)), kept, n_pairs
 
 
-def hierarchies_of(shards: Shards, kept: Any, places: Places, scale: Array, *, laplace: bool) -> Any:
+def hierarchies_of(shards: Shards, kept: Any, places: Places, scale: Array) -> Any:
     """Return handles on the hierarchy of each shard of users."""
-    return shards.keep(partial(_hierarchy_of, laplace=laplace), kept, shared=(places, scale))[1]
+    return shards.keep(_hierarchy_of, kept, shared=(places, scale))[1]
 
 
 def number_users(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[Entities, list[IntArray], IntArray]:
@@ -118,5 +118,5 @@ def _joined(*parts: Comparisons | None, keep_order: bool) -> tuple[Comparisons, 
     return answers, answers
 
 
-def _hierarchy_of(answers: Comparisons, places: Places, scale: Array, *, laplace: bool) -> tuple[None, Hierarchy]:
-    return None, shard_of(answers, places, scale, laplace=laplace)
+def _hierarchy_of(answers: Comparisons, places: Places, scale: Array) -> tuple[None, Hierarchy]:
+    return None, shard_of(answers, places, scale)

@@ -53,7 +53,7 @@ class _Moving(NamedTuple):
 
 
 # ------------------------------------------------------------------------------------------------------------- a shard
-def shard_of(comparisons: Comparisons, places: Places, scale: Array, *, laplace: bool) -> Hierarchy:
+def shard_of(comparisons: Comparisons, places: Places, scale: Array) -> Hierarchy:
     """Return the users of a shard, numbered from 0, with their comparisons, in the places of all shards."""
     c = comparisons
     left, right = (places.find(side, places.cells(c)) for side in (c.left, c.right))
@@ -61,7 +61,7 @@ def shard_of(comparisons: Comparisons, places: Places, scale: Array, *, laplace:
     sizes = (c.n_users, len(places.group)), places.items_or_none
     users = UserRows.from_comparisons(c.user, left, right, extra, *sizes, c.context)
     empty = np.empty((0, 0))
-    return Hierarchy(users, c.y, c.weight, laplace, empty, (), places, empty, None, 1.0, 1.0, None, 0)
+    return Hierarchy(users, c.y, c.weight, empty, (), places, empty, None, 1.0, 1.0, None, 0)
 
 
 def _kept(x: Any) -> tuple[None, Any]:
@@ -169,7 +169,7 @@ class ShardedHierarchy(Hierarchy):
         """Return the model of some users, chosen (U,), in memory."""
         answers = self.answers.answers
         c = answers.take(np.flatnonzero(chosen[answers.user]))
-        here = shard_of(c, self.places, self.answers.covariate_scale, laplace=self.laplace)
+        here = shard_of(c, self.places, self.answers.covariate_scale)
         values = {item.name: getattr(self, item.name) for item in fields(Hierarchy)}
         values |= {"users": here.users, "y": here.y, "weight": here.weight}
         return Hierarchy.select_users(Hierarchy(**values), chosen)
@@ -242,7 +242,7 @@ class ShardedHierarchy(Hierarchy):
     def columns(self, fit: HierarchyFit) -> tuple[UserRows, Array, Array, Array]:
         """Return all comparisons, and bring their sites and alpha here."""
         answers = self.answers
-        users = shard_of(answers.answers, self.places, answers.covariate_scale, laplace=self.laplace).users
+        users = shard_of(answers.answers, self.places, answers.covariate_scale).users
         columns = zip(*self.shards.collect(_columns, fit.alpha), strict=True)
         tau, nu, alpha = (np.concatenate(column) for column in columns)
         return users, tau, nu, alpha

@@ -151,11 +151,11 @@ def log_ratio(model: Hierarchy, fit: HierarchyFit) -> float:
     rows = model.consensus @ fit.half.T
     V, S = rows @ rows.T, model.places.spread_covariance(state.S)
     variance, mu, v = marginals_of(model, fit, V)
-    answers: Any = state.likelihood
-    if state.thresholds is not None:
-        answers = state.thresholds.answers(answers, users.user)
+    likelihood: Any = state.likelihood
+    own_b = state.thresholds
+    tilted = likelihood.tilted if own_b is None else own_b.derivatives(likelihood, users.user)
     step = POLICY.difference * np.sqrt(v)
-    more, less = (answers.tilted(model.y, mu + sign * step, v)[2] for sign in (1.0, -1.0))
+    more, less = (tilted(model.y, mu + sign * step, v)[2] for sign in (1.0, -1.0))
     third = (more - less) / (2.0 * step) * (v / variance) ** 3
     total = 0.0
     few = np.flatnonzero(np.diff(users.rows) <= POLICY.most_answers)

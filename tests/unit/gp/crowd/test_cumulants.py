@@ -41,7 +41,7 @@ def fitted(X: IntArray, y: Array, S: Array, weight: Array | None = None) -> tupl
     users = UserRows.from_comparisons(*X.T, np.ones((len(X), 0)), (int(X[:, 0].max()) + 1, n))
     weight = np.ones(len(X)) if weight is None else weight
     places, settings = Places.from_items(n, 0, order=False), (np.eye(n), None, 1.0, 1.0, None, n)
-    model = Hierarchy(users, y, weight, False, np.eye(n), (("offset", n),), places, *settings)
+    model = Hierarchy(users, y, weight, np.eye(n), (("offset", n),), places, *settings)
     start = replace(start_state(model, {"offset": FixedScale(1e8)}, PairwiseProbit(), 1.0), S=S)
     return model, fit_hierarchy(hold_still(model), start, max_iter=200, tol=1e-10)
 

@@ -297,7 +297,7 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side():
             n_factors=3,
             own_thresholds=order,
             part_worths=False,
-            pair=SimpleNamespace(order=order, offsets=offsets, inference="laplace"),
+            pair=SimpleNamespace(order=order, offsets=offsets),
         )
         pair = SimpleNamespace(data=SimpleNamespace(X=X, comparisons=c), covariate_scale=np.ones(0))
         model = fit_hierarchy._hierarchy(c, Places.from_items(5, 0, order=order), pair, basis, None, config)
@@ -311,7 +311,7 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side():
         names = (["f", "offset"] if offsets else ["f"]) if consensus else []
         sizes = {"f": 3, "offset": 5, "order": 1}
         assert model.parts == tuple((name, sizes[name]) for name in [*names, *["order"] * order])
-        assert (model.laplace, model.max_rank, model.shape.shape) == (True, 3, (5 + order, 5 + order))
+        assert (model.max_rank, model.shape.shape) == (3, (5 + order, 5 + order))
         assert model.own_thresholds is order
         no_basis = fit_hierarchy._hierarchy(c, Places.from_items(5, 0, order=order), pair, None, None, config)
         assert no_basis.consensus.shape[1] == 5 * (consensus and offsets) + order

@@ -141,7 +141,6 @@ def test_evidence_is_near_the_exact_one():
         users,
         y,
         np.ones(2),
-        False,
         np.eye(2),
         (("offset", 2),),
         Places.from_items(2, 0, order=False),
@@ -257,7 +256,7 @@ def test_effects_of_rare_features_do_not_overshoot():
     assert np.abs(model.predict_proba(rows) - plain.predict_proba(rows)).mean() < 0.05
 
 
-def crowd_model(*, penalty, laplace=False, max_rank=20):
+def crowd_model(*, penalty, max_rank=20):
     """A crowd of 30 users with two covariates, who compare 5 items, and where its inference starts."""
     rng = np.random.default_rng(4)
     x, m, n = rng.standard_normal((30, 2)), rng.standard_normal(5), 600
@@ -272,7 +271,6 @@ def crowd_model(*, penalty, laplace=False, max_rank=20):
         users,
         y,
         np.ones(n),
-        laplace,
         np.eye(5),
         parts,
         Places.from_items(5, 0, order=False),
@@ -368,7 +366,6 @@ def test_the_variance_of_biases_ends_where_the_evidence_has_no_slope(*, learn_S)
         users,
         y,
         np.ones(n),
-        False,
         np.eye(6),
         parts,
         Places.from_items(5, 0, order=True),
@@ -407,31 +404,6 @@ def test_directions_beyond_the_rank_stay_at_the_floor():
     assert np.sum(sizes > 0.4 * (1.0 + 1e-9)) == 1
     free = fit_hierarchy(crowd_model(penalty=0.7)[0], start, max_iter=100, tol=1e-4).state.S
     assert np.sum(np.linalg.eigvalsh(np.linalg.solve(L, np.linalg.solve(L, free).T)) > 0.4) > 1
-
-
-def test_laplace_ends_at_the_mode():
-    model, start = crowd_model(penalty=None, laplace=True)
-    state = fit_hierarchy(model, start, max_iter=300, tol=1e-9).state
-    fit = fit_hierarchy(model, state, max_iter=1, tol=0.0)
-    users, n, shift = model.users, 5, state.B @ model.covariates.T
-    # The mode of all b and m maximises sum log p(y | z) less the quadratic forms of their priors.
-    size = n * 31
-    H = np.zeros((size, size))
-    H[:n, :n] = np.eye(n) * state.scales["offset"].mean
-    for u in range(30):
-        own = slice(n + u * n, n + (u + 1) * n)
-        H[own, own] = np.linalg.inv(state.S)
-    rows = np.zeros((model.y.size, size))
-    at = np.arange(model.y.size)
-    for column, sign in ((users.left, 1.0), (users.right, -1.0)):
-        rows[at, column] += sign
-        rows[at, n + users.user * n + column] += sign
-    by_effects = shift[users.left, users.user] - shift[users.right, users.user]
-    v = np.zeros(size)
-    for _ in range(30):
-        _, first, second = PairwiseProbit().derivatives(model.y, rows @ v + by_effects)
-        v += np.linalg.solve(H + rows.T @ (-second[:, None] * rows), rows.T @ first - H @ v)
-    assert_allclose(fit.mean, v[:n], atol=1e-5)
 
 
 def scripted(monkeypatch, bounds, penalty=0.0, **options):
@@ -504,10 +476,9 @@ def test_a_fit_ends_where_the_objective_hardly_changes(monkeypatch, bounds, n_it
     assert (len(fit.bounds), fit.converged) == (2, False)
 
 
-@pytest.mark.parametrize("laplace", [False, True])
 @pytest.mark.parametrize("penalty", [None, 0.7])
-def test_a_weight_of_two_is_two_answers(penalty, *, laplace):
-    model, start = crowd_model(penalty=penalty, laplace=laplace)
+def test_a_weight_of_two_is_two_answers(penalty):
+    model, start = crowd_model(penalty=penalty)
     users = model.users
     twice = UserRows.from_comparisons(
         *(np.repeat(x, 2) for x in (users.user, users.left, users.right)), np.ones((1200, 0)), (30, 5)

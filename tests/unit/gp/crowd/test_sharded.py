@@ -62,7 +62,7 @@ FEATURES = np.random.default_rng(1)
     [
         {},
         {"weight": "times"},
-        {"order_effect": True, "inference": "laplace", "likelihood": "logit"},
+        {"order_effect": True, "likelihood": "logit"},
         {"items": Table(FEATURES.normal(size=(6, 2)), ids=ITEMS)},
         {"users": Table(FEATURES.normal(size=(15, 2)), ids=USERS)},
         {"covariates": ["words"], "groups": ["topic"], "order_effect": True, "likelihood": "logit-ties"},

@@ -34,11 +34,11 @@ def answers(*, order=False, ties=False, rows=False, n=240):
     return c.take(order_by_user(c))
 
 
-def both(*, order=False, laplace=False, with_covariates=False, on_disk=False, ties=False, rows=False):
+def both(*, order=False, with_covariates=False, on_disk=False, ties=False, rows=False):
     """The same model in memory and in three shards."""
     c = answers(order=order, ties=ties, rows=rows)
     places, scale = Places.from_comparisons(c, order=order), np.ones(2) if rows else np.ones(0)
-    plain = shard_of(c, places, scale, laplace=laplace)
+    plain = shard_of(c, places, scale)
     n = N_ITEMS + order
     parts = (("offset", places.item.size),)
     x = np.random.default_rng(1).normal(size=(12, 2)) if with_covariates else None
@@ -59,12 +59,12 @@ def both(*, order=False, laplace=False, with_covariates=False, on_disk=False, ti
     for low, high in itertools.pairwise(BOUNDS):
         part = c.take((user >= low) & (user < high))
         part = replace(part, user=np.asarray(part.user) - low, n_users=int(high - low))
-        kept.append(shards.store(shard_of(part, places, scale, laplace=laplace)))
+        kept.append(shards.store(shard_of(part, places, scale)))
         sizes.append(part.n_pairs)
     weight, component = np.ones(N_ITEMS), np.zeros(N_ITEMS, dtype=np.int64)
     columns = np.array(sizes), N_ITEMS, weight, component, scale, BOUNDS, c, places
     sharded = ShardedAnswers(shards, kept, *columns)
-    empty = shard_of(sharded.empty(), places, scale, laplace=laplace)
+    empty = shard_of(sharded.empty(), places, scale)
     model = replace(plain, users=empty.users, y=empty.y, weight=empty.weight)
     return plain, sharded.hierarchy(model)
 
@@ -82,7 +82,7 @@ def first_state(model):
     "options",
     [
         {},
-        {"order": True, "laplace": True},
+        {"order": True},
         {"with_covariates": True},
         {"on_disk": True, "with_covariates": True},
         {"ties": True},

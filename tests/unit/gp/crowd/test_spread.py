@@ -53,8 +53,9 @@ def test_means_stay_and_variances_grow(model, known):
     assert model.utility(return_std=True)[1].mean() > known.utility(return_std=True)[1].mean()
     assert model.order_effect_[1] > known.order_effect_[1]
     bias, wanted = (m.annotators(n_samples=50) for m in (model, known))
+    # Reports of biases average over how much users differ by themselves.
     assert_allclose(bias["bias"], wanted["bias"], atol=1e-9)
-    assert (bias["bias_high"] > wanted["bias_high"]).all()
+    assert_allclose(bias["bias_high"], wanted["bias_high"], atol=1e-9)
 
 
 def test_a_known_covariance_changes_nothing(known):

@@ -25,7 +25,6 @@ LAYOUTS = {  # and how far means may be apart, in standard deviations
     "order": ({"order_effect": True}, 0.05),
     "items": ({"items": DATA.table}, 0.05),
     "ties": ({"likelihood": "probit-ties"}, 0.1),
-    "laplace": ({"inference": "laplace"}, 0.05),
     # What all users share moves more here: effects of features, or tastes that hold the consensus as well.
     "users": ({"users": DATA.user_table}, 0.15),
     "no consensus": ({"consensus": False}, 0.3),

@@ -92,7 +92,7 @@ def test_an_interrupted_fit_ends_with_the_bits_of_one_that_was_not(options, diag
 CROWDS = {
     "ep": {"inference": "ep"},
     "auto with features of both": {"items": FEATURES, "users": Table(VALUES[:8], ids=np.arange(8))},
-    "laplace with order": {"inference": "laplace", "order_effect": True},
+    "order": {"inference": "ep", "order_effect": True},
     "thresholds": {"inference": "ep", "likelihood": "logit-ties"},
 }
 
@@ -154,7 +154,7 @@ def test_a_checkpoint_needs_a_seed_and_full_passes(tmp_path):
     with pytest.raises(ValueError, match="inference='vb'"):
         GPPLClassifier(checkpoint=tmp_path / "run", random_state=0, inference="svi").fit(X, y)
     X, y = rows(n_users=4)
-    with pytest.raises(ValueError, match="inference='ep' or 'laplace'"):
+    with pytest.raises(ValueError, match="inference='ep', or leave"):
         CrowdGPPL(checkpoint=tmp_path / "run", random_state=0, inference="vb").fit(X, y)
 
 
