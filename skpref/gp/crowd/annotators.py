@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from scipy.special import logsumexp, ndtri
+from scipy.special import logsumexp, ndtri, softmax
 
 from skpref._compiled.tables import look_up, mean_over_pairs
 from skpref._estimator import check_credibility, check_n_samples
@@ -135,7 +135,7 @@ def describe_annotators(
     reliability: tuple[Array | None, ...] = (None,) * 4
     factors = None
     if isinstance(posterior, PersonalPosterior) and posterior.half_rows.any():
-        learnt = learn_reliability(posterior, comparisons, likelihood, rng, thresholds)
+        learnt = learn_reliability(posterior, comparisons, likelihood, thresholds)
         reliability = *learnt.summary(percentiles), learnt.random
         factors = learnt.accuracy(*pairs, likelihood)
     accuracy = _summary(draws, factors, percentiles)
@@ -252,8 +252,9 @@ def _biases(posterior: PersonalPosterior) -> tuple[Array, Array]:
 # ------- how closely each user follows the consensus: rho in z = rho (m_left - m_right), m the consensus of the others
 # It has the role of Crowd-BT's reliability, with a posterior for each user. Its prior is learnt from the crowd: rho is
 # 0 (answers at random), log-normal, or minus that (answers the other way round). Three things keep intervals honest.
-# The consensus is that of the other users; where they say little of the user's pairs, rho keeps its prior. Errors of
-# the consensus, which all users share, are drawn a few times. And where a user has tastes, answers go astray together,
+# The consensus is that of the other users; where they say little of the user's pairs, rho keeps its prior. Its
+# errors are noise of the answers, rho^2 times their variance: of many items, each answer has an error of its own. And
+# where a user has tastes, answers go astray together,
 # so that they count for the share of their information that is not about tastes.
 
 _SIZES = np.geomspace(0.1, 10.0, 20)  # values of rho; an average user has 1
@@ -264,41 +265,34 @@ _LEAST = 1e-12  # least divisor
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Posterior of rho on a grid, for draws of the consensus."""
+    """Posterior of rho on a grid."""
 
-    weight: Array  # (S, U, G): probability of each draw and grid point, which sum to one for each user
-    consensus: Array  # (S, n): draws of m
+    weight: Array  # (U, G): probability of each grid point
+    consensus: Array  # (n,): posterior mean of m
     known: BoolArray  # (U,): whether the other users know the consensus on the user's pairs
     tastes: Array  # (n, n): covariance of the tastes that do not follow the consensus, which are noise to it
 
     @property
-    def point_probabilities(self) -> Array:
-        """Probabilities of the grid points, shape (U, G)."""
-        return np.asarray(self.weight.sum(axis=0))
-
-    @property
     def random(self) -> Array:
         """Probability that a user answers at random, shape (U,)."""
-        return self.point_probabilities[:, _SIZES.size]
+        return self.weight[:, _SIZES.size]
 
     def summary(self, percentiles: Array) -> tuple[Array, Array, Array]:
         """Return posterior means of rho and the ends of its intervals, shape (U,) each."""
-        ends = np.array([percentiles_of(_GRID, weight, percentiles) for weight in self.point_probabilities])
-        return self.point_probabilities @ _GRID, ends[:, 0], ends[:, 1]
+        ends = np.array([percentiles_of(_GRID, weight, percentiles) for weight in self.weight])
+        return self.weight @ _GRID, ends[:, 0], ends[:, 1]
 
     def accuracy(self, left: IntArray, right: IntArray, weight: Array, likelihood: Likelihood) -> tuple[Array, Array]:
-        """Return accuracies at draws and grid points, the same for all users (S G,), and their probabilities (U, S G).
+        """Return accuracies at the grid points, the same for all users (G,), and their probabilities (U, G).
 
         The accuracy is the probability that an answer to one of these pairs, weighted, agrees with m if it is no tie.
         Probabilities are zero for users of whose pairs the others know nothing.
         """
         S, size = self.tastes, np.diag(self.tastes)
-        apart = np.abs(self.consensus[:, left] - self.consensus[:, right])
+        apart = np.abs(self.consensus[left] - self.consensus[right])
         apart /= np.sqrt(1.0 + np.maximum(size[left] + size[right] - 2.0 * S[left, right], 0.0))
         predict = Tabulated(partial(left_without_ties, likelihood))
-        value = predict(_GRID[:, None] * apart[:, None, :]) @ weight
-        probability = self.known[:, None] * self.weight.transpose(1, 0, 2).reshape(self.weight.shape[1], -1)
-        return value.ravel(), probability
+        return predict(_GRID[:, None] * apart) @ weight, self.known[:, None] * self.weight
 
 
 def percentiles_of(value: Array, weight: Array, percentiles: Array) -> Array:
@@ -312,27 +306,21 @@ def learn_reliability(
     posterior: PersonalPosterior,
     comparisons: Comparisons,
     likelihood: Likelihood,
-    rng: np.random.Generator,
     thresholds: TieThresholds | None = None,
 ) -> Reliability:
     """Return the posterior of the reliability of all seen users, who may have thresholds of ties of their own."""
-    noise = rng.standard_normal((POLICY.consensus_draws // 2, posterior.half_rows.shape[1]))
-    noise = np.vstack([noise, -noise]) @ posterior.half_rows.T
-    log_likelihood, known, tastes = _log_likelihoods(posterior, comparisons, likelihood, noise, thresholds)
-    log_joint = log_likelihood + _learnt_prior(logsumexp(log_likelihood, axis=0) - np.log(len(noise)))
-    weight = np.exp(log_joint - logsumexp(log_joint, axis=(0, 2), keepdims=True))
-    n = posterior.n_seen
-    return Reliability(weight, (posterior.m + noise)[:, :n], known, tastes[:n, :n])
+    log_likelihood, known, tastes = _log_likelihoods(posterior, comparisons, likelihood, thresholds)
+    weight, n = softmax(log_likelihood + _learnt_prior(log_likelihood), axis=1), posterior.n_seen
+    return Reliability(weight, posterior.m[:n], known, tastes[:n, :n])
 
 
 def _log_likelihoods(
     posterior: PersonalPosterior,
     comparisons: Comparisons,
     likelihood: Likelihood,
-    noise: Array,
     thresholds: TieThresholds | None,
 ) -> tuple[Array, BoolArray, Array]:
-    """Return log p(answers of a user | draw of the consensus, rho) (S, U, G), whose pairs others know, and tastes."""
+    """Return log p(answers of a user | rho), shape (U, G), whose pairs others know, and tastes."""
     c = comparisons.take(order_by_user(comparisons))
     n, order = posterior.n_seen, posterior.consensus.has_order
     extra = effect_columns(c, posterior.consensus.covariate_scale, order=order)
@@ -344,10 +332,7 @@ def _log_likelihoods(
     centred[n:] = 0.0
     unexplained = np.eye(len(centred)) - np.outer(centred, centred) / max(float(centred @ centred), _LEAST)
     tastes = unexplained @ posterior.S_places @ unexplained.T
-    of_user, result = (
-        _user_log_probs(likelihood, c.y, thresholds),
-        np.zeros((len(noise), posterior.n_users, _GRID.size)),
-    )
+    of_user, result = _user_log_probs(likelihood, c.y, thresholds), np.zeros((posterior.n_users, _GRID.size))
     known = np.zeros(posterior.n_users, dtype=bool)
     sites = posterior.users, posterior.S_places, posterior.tau, posterior.nu
     for u, (P, W, D, linear) in enumerate(iterate_users(np.arange(posterior.n_users), *sites)):
@@ -356,20 +341,21 @@ def _log_likelihoods(
         d = linear - D @ shift
         residual = d - D @ mean
         value = mean + shift + P @ (residual - W @ (P @ residual))
-        draws = _draw_without_own_answers(mean, A @ posterior.half_rows, W, d - W @ (P @ d), noise @ A.T)
+        others, half = _consensus_of_others(mean, A @ posterior.half_rows, W, d - W @ (P @ d))
         of_items = slice(len(A) - n_extra)
-        known[u] = _is_known(draws[:, of_items], D[of_items, of_items])
+        known[u] = _is_known(others[of_items], half[of_items], D[of_items, of_items])
         if not known[u]:
             continue
         own, rows = slice(users.rows[u], users.rows[u + 1]), users.seen_rows(u)
         rows[:, of_items.stop :] = 0.0
         seen = rows @ A
-        scale = 1.0 / np.sqrt(1.0 + np.sum(seen @ tastes * seen, axis=1))
-        z = (draws @ rows.T)[:, None, :] * _GRID[:, None] + users.extra[own] @ value[of_items.stop :]
+        errors = np.sum(np.square(rows @ half), axis=1)
+        scale = 1.0 / np.sqrt(1.0 + np.sum(seen @ tastes * seen, axis=1) + _GRID[:, None] ** 2 * errors)
+        z = _GRID[:, None] * (rows @ others) + users.extra[own] @ value[of_items.stop :]
         along = D @ (A @ centred)
         of_consensus, of_tastes = float(A @ centred @ along), float(along @ (A @ tastes @ A.T) @ along)
         share = of_consensus / max(of_consensus + of_tastes, _LEAST)
-        result[:, u] = share * (of_user(u)(c.y[own], z, scale) @ c.weight[own])
+        result[u] = share * (of_user(u)(c.y[own], z, scale) @ c.weight[own])
     return result, known, tastes
 
 
@@ -391,11 +377,11 @@ def _log_prob_with_threshold(
     result, outer, z = np.empty(z.shape), np.ones(y.shape, dtype=bool), scale * z
     for rows, centre, half in likelihood.inner_levels(y):
         # As in `threshold_derivatives`, from the side on which both terms are small.
-        b = threshold * scale[rows]
+        b = threshold * scale[:, rows]
         far, outer = np.abs(z[..., rows] - b * centre), outer & ~rows
         upper, lower = side(b * half - far), side(-b * half - far)
         result[..., rows] = upper + np.log1p(-np.exp(lower - upper))
-    last, sided = threshold * scale[outer] * likelihood.multiples[-2], z[..., outer]
+    last, sided = threshold * scale[:, outer] * likelihood.multiples[-2], z[..., outer]
     result[..., outer] = y[outer] * side(sided - last) + (1.0 - y[outer]) * side(-sided - last)
     return result
 
@@ -420,17 +406,16 @@ def _log_prob_of(likelihood: Likelihood, label: float, z: Array) -> Array:
     return likelihood.log_prob(np.full(z.shape, label), z)
 
 
-def _is_known(draws: Array, D: Array) -> bool:
-    """Tell whether draws of the others' consensus on a user's pairs agree more than they differ."""
-    mean = draws.mean(axis=0)
-    rest = draws - mean
-    return float(mean @ D @ mean) > float(np.mean(np.sum(rest @ D * rest, axis=1)))
+def _is_known(mean: Array, half: Array, D: Array) -> bool:
+    """Tell whether the others' consensus on a user's pairs, N(mean, half half^T), is larger than its errors."""
+    return float(mean @ D @ mean) > float(np.sum(D @ half * half))
 
 
-def _draw_without_own_answers(mean: Array, half: Array, W: Array, linear: Array, noise: Array) -> Array:
-    """Return draws of A m given the answers of all other users, close to the draws of its posterior N(A m, Q).
+def _consensus_of_others(mean: Array, half: Array, W: Array, linear: Array) -> tuple[Array, Array]:
+    """Return the mean of A m given the answers of all other users, and a factor of its covariance.
 
-    Their covariance is (I - Q W)^-1 Q = H (I - H^T W H)^-1 H^T, Q = H H^T. Pairs of few items have few directions H.
+    It is (I - Q W)^-1 Q = H (I - H^T W H)^-1 H^T, where the posterior of A m has the covariance Q = H H^T. Pairs of few
+    items have few directions H.
     """
     size, directions = np.linalg.eigh(half @ half.T)
     kept = size > _LEAST * size[-1]
@@ -440,7 +425,7 @@ def _draw_without_own_answers(mean: Array, half: Array, W: Array, linear: Array,
     wider = H @ basis / np.sqrt(np.maximum(left, _LEAST))  # times its transpose, the covariance
     centre = mean - H @ (H.T @ linear)
     centre = centre + wider @ (wider.T @ (W @ centre))
-    return np.asarray(centre + noise @ directions / scale @ basis @ wider.T)
+    return centre, np.asarray(wider)
 
 
 def _learnt_prior(log_likelihood: Array) -> Array:

@@ -160,7 +160,6 @@ class Policy:
     annotator_pairs: int = 300
     prior_of_bias: tuple[float, float] = 0.0, 1.0  # mean and precision of the mean bias of users
     em_steps: int = 50  # steps of expectation-maximisation
-    consensus_draws: int = 8  # draws of the consensus, in mirrored pairs
     reliability_sd: float = 0.5  # prior guess of the standard deviation of log rho
     reliability_users: float = 1.0  # users that this guess counts for
     most_tables: int = 8  # labels that have tables of their log-likelihood

@@ -221,10 +221,10 @@ def test_reliability_uses_the_threshold_of_each_user():
         of_user = annotators._user_log_probs(likelihood, y, own)
         for u, b in enumerate((0.2, 1.3)):
             wanted = replace(likelihood, threshold=b).log_prob(np.broadcast_to(y, z.shape), z)
-            assert_allclose(of_user(u)(y, z, np.ones(40)), wanted, rtol=1e-8, atol=1e-9)
+            assert_allclose(of_user(u)(y, z, np.ones((2, 40))), wanted, rtol=1e-8, atol=1e-9)
             # Tastes are noise beside that of the answers, in which thresholds are measured.
             wanted = replace(likelihood, threshold=0.5 * b).log_prob(np.broadcast_to(y, z.shape), 0.5 * z)
-            assert_allclose(of_user(u)(y, z, np.full(40, 0.5)), wanted, rtol=1e-8, atol=1e-9)
+            assert_allclose(of_user(u)(y, z, np.full((2, 40), 0.5)), wanted, rtol=1e-8, atol=1e-9)
 
 
 def test_sessions_ask_with_the_users_own_threshold(fitted):
