@@ -126,5 +126,5 @@ def test_numbers_of_parameters():
     # The budget of the redesign: what a user means is a parameter, what one method needs is in its settings. The column
     # of times, what moves, groups, context and teams came later: the issues on time and choices ask for these by name.
     assert len(GPPLClassifier().get_params(deep=False).keys() - {"time", "dynamics", "groups", "context", "team"}) <= 20
-    assert len(CrowdGPPL().get_params(deep=False).keys() - {"time"}) <= 27
+    assert len(CrowdGPPL().get_params(deep=False).keys() - {"time", "context"}) <= 27
     assert all(hasattr(skpref, type(settings).__name__) for settings in SETTINGS)

@@ -45,7 +45,7 @@ def test_typical_sizes_are_those_of_the_comparisons_and_one_of_the_side():
     for order_effect, side in ((False, []), (True, [1.0])):
         model = GPPLClassifier(covariates=[2], order_effect=order_effect).fit(X, [1, 0, 0, 1])
         typical = np.asarray(model.covariate_table()["typical"])
-        assert_allclose(typical, [np.sqrt(50.0 / 4.0), *side])
+        assert_allclose(typical, [np.sqrt(50.0 / 3.0), *side])  # of those that are not 0
 
 
 def test_no_effects_make_an_empty_table():
