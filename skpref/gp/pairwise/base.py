@@ -113,7 +113,7 @@ CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
 DEFAULT_SETTINGS: dict[str, Settings] = {
     "inference": SVI(),
     "inducing": Inducing(),
-    "scale_prior": Gamma(1.0, 1.0),
+    "scale_prior": Gamma(0.5, 0.1),
     "optimizer": LBFGS(),
 }
 

@@ -152,10 +152,9 @@ class GPPLClassifier(PairPredictions):
         Stop when a full pass raises the bound by less than ``tol / 100`` of its size. For "svi": when the mean bound
         of a pass changes by less than `tol` of its size.
     scale_prior : Gamma or Fixed, default=None
-        Prior of the inverse variances of f and of the offsets, in units of the answer noise. None: ``Gamma(1.0, 1.0)``,
-        which has mean 1 and the weight of two variables. If items have features, the prior of the offsets is broader:
-        it has an eighth of this shape and rate, so that offsets vanish if the features explain everything. `Fixed`:
-        these variances are known.
+        Prior of the inverse variances of f and of the offsets, in units of the answer noise. None: ``Gamma(0.5, 0.1)``,
+        which has the weight of one variable and hardly prefers any standard deviation between .2 and 2. `Fixed`: these
+        variances are known.
     optimizer : {"auto", "l-bfgs-b"}, LBFGS or None, default="auto"
         How the hyperparameters of the kernel are learnt. "auto": a length-scale for each feature of the default kernel,
         or of a named one, under a weak prior about the median distances of the items (with more than 256 features, one
