@@ -138,7 +138,7 @@ class PairModel:
         """Return the prior of each inverse variance, by name."""
         config = self.config
         names = (["f"] if self.data.X is not None else []) + (["offset"] if config.offsets else [])
-        scales = {name: config.scale for name in names}
+        scales = dict.fromkeys(names, config.scale)
         if self.data.comparisons.covariates is not None:
             scales["covariate"] = config.scale_of_effects
         return scales | ({"order": FixedScale(1.0)} if config.order else {})
