@@ -18,7 +18,13 @@ from skpref import inducing
 from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import check_arrays, check_positive, check_types, require
 from skpref._compiled.psi import psi_first
-from skpref._estimator import check_memory, iteration_callback, unchanged_on_failure, warn_not_converged
+from skpref._estimator import (
+    check_memory,
+    iteration_callback,
+    token_of_content,
+    unchanged_on_failure,
+    warn_not_converged,
+)
 from skpref._events import Iteration
 from skpref._math.linalg import cholesky, inverse_lower
 from skpref._math.random import as_generator
@@ -151,6 +157,8 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
     warm_start: bool = False
     verbose: int = 0
     random_state: RandomState = None
+
+    __dask_tokenize__ = token_of_content
 
     @fit_context
     def fit(self, X: ArrayLike, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
