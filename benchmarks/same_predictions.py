@@ -530,9 +530,8 @@ def factor_cases() -> dict[str, Case]:
 
 def session_cases() -> dict[str, Case]:
     plain = tuple(strategy for strategy in elicitation.STRATEGIES if strategy != "mean")  # which is for two answers
-    strategies = {"numbers": plain, "levels": plain} | dict.fromkeys(
-        ("likes", "pairs", "crowd"), elicitation.STRATEGIES
-    )
+    # Comparisons here have ties, which are a third answer.
+    strategies = dict.fromkeys(("numbers", "levels", "pairs", "crowd"), plain) | {"likes": elicitation.STRATEGIES}
     known = {"numbers": "u3", "likes": "u3", "crowd": 105}
     sessions = {f"{kind} {how}": partial(session, kind, how) for kind, all_ in strategies.items() for how in all_}
     sessions |= {f"{kind} of a known user": partial(session, kind, "determinant", user) for kind, user in known.items()}
