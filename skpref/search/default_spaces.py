@@ -162,7 +162,7 @@ def _pairwise(estimator: Any) -> dict[str, Any]:
     if moves and not space:
         return {"order_effect": [False, True]} if estimator.time is None else {"dynamics": ["auto", "constant"]}
     if not (moves or isinstance(estimator.scale_prior, Fixed)):
-        space |= {"scale_prior__shape": stats.loguniform(0.25, 10.0), "scale_prior__rate": stats.loguniform(0.02, 20.0)}
+        space |= {"scale_prior__shape": stats.loguniform(0.5, 20.0), "scale_prior__rate": stats.loguniform(0.1, 50.0)}
     items = getattr(estimator, "items", None)
     if items is None:
         return space

@@ -85,6 +85,7 @@ class CrowdBase(ComparisonClassifier):
     """The steps of a fit."""
 
     _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS | {
+        "scale_prior": Gamma(2.0, 2.0),
         "factor_prior": FactorPrior(item_scale=Gamma(2.0, 0.2), user_scale=Gamma(2.0, 0.2)),
     }
     _batch_size: ClassVar[int] = 10_000  # each step factors one matrix for each factor

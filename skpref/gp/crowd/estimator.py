@@ -154,8 +154,8 @@ class CrowdGPPL(CrowdMarket):
         For "svi": when the mean bound of a pass changes by less than `tol` of its size. It is larger than in
         `GPPLClassifier`, because factors still rotate slowly when predictions no longer change.
     scale_prior : Gamma or Fixed, default=None
-        Prior of the inverse variances of t, of the offsets and of the position biases. None: ``Gamma(0.5, 0.1)``, as in
-        `GPPLClassifier`. `Fixed`: these variances are known.
+        Prior of the inverse variances of t, of the offsets and of the position biases. None: ``Gamma(2.0, 2.0)``.
+        `Fixed`: these variances are known.
     optimizer : {"auto", "l-bfgs-b"}, LBFGS or None, default="auto"
         How hyperparameters of kernels are learnt. "auto": a length-scale for each feature of the items from the
         consensus, under a weak prior about their median distances (with more than 256 features, one factor on the

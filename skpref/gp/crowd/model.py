@@ -107,7 +107,7 @@ class CrowdModel:
             name: scale for name, scale in self.pair.scales().items() if self.config.consensus or name in _EFFECTS
         }
         if self.config.pair.order:
-            scales["bias"] = self.config.pair.scale
+            scales["bias"] = self.config.pair.prior_of_scale()
         for names, prior in zip(self.factor_scales, (self.config.prior_v, self.config.prior_w), strict=True):
             scales |= {name: GammaScale.prior(*prior) for name in names}
         return scales

@@ -31,6 +31,8 @@ from skpref.gp.capabilities import check_unchanged
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
     CLASSIFIER_CONSTRAINTS,
+    DEFAULT_SETTINGS,
+    PRIOR_OF_IDS,
     as_likelihood,
     check_attributes,
     connected_components,
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.columns import PairRows
     from skpref.inference.shards import Shards
     from skpref.likelihoods import Likelihood
-    from skpref.settings import LBFGS, SVI, Checkpoint, Fixed, Gamma, Inducing
+    from skpref.settings import LBFGS, SVI, Checkpoint, Fixed, Gamma, Inducing, Settings
 
 _FULL_PASSES = "auto", "vb", "laplace"
 
@@ -146,14 +148,16 @@ class GPPLClassifier(PairPredictions):
     inducing : int, Inducing or array-like of shape (M, n_features), default=300
         Largest number M of inducing points, which are spread out over the items; `Inducing` chooses them otherwise. Or
         the points themselves. A pass costs O(N M^2); M >= the number of distinct items is exact.
-    max_iter : int, default=200
+    max_iter : int, default=500
         Largest number of passes over the comparisons.
     tol : float, default=1e-4
         Stop when a full pass raises the bound by less than ``tol / 100`` of its size. For "svi": when the mean bound
         of a pass changes by less than `tol` of its size.
     scale_prior : Gamma or Fixed, default=None
-        Prior of the inverse variances of f and of the offsets, in units of the answer noise. None: ``Gamma(0.5, 0.1)``,
-        which has the weight of one variable and hardly prefers any standard deviation between .2 and 2. `Fixed`: these
+        Prior of the inverse variances of f and of the offsets, in units of the answer noise. None: without features of
+        items ``Gamma(0.5, 0.1)``, which hardly prefers any standard deviation of utilities between .2 and 2; with them
+        ``Gamma(1.0, 1.0)``, which has mean 1 and the weight of two variables. The prior of the offsets beside features
+        has an eighth of this shape and rate, so that offsets vanish if the features explain everything. `Fixed`: these
         variances are known.
     optimizer : {"auto", "l-bfgs-b"}, LBFGS or None, default="auto"
         How the hyperparameters of the kernel are learnt. "auto": a length-scale for each feature of the default kernel,
@@ -258,6 +262,10 @@ class GPPLClassifier(PairPredictions):
         "dynamics": [StrOptions(DYNAMICS)],
     }
 
+    @property
+    def _settings_defaults(self) -> dict[str, Settings]:  # type: ignore[override]  # one of a class elsewhere
+        return DEFAULT_SETTINGS if self.items is not None else DEFAULT_SETTINGS | {"scale_prior": PRIOR_OF_IDS}
+
     def __init__(
         self,
         items: Table | MatrixLike | None = None,
@@ -278,7 +286,7 @@ class GPPLClassifier(PairPredictions):
         likelihood: str | Likelihood = "auto",
         inference: str | SVI = "auto",
         inducing: int | Inducing | MatrixLike = 300,
-        max_iter: int = 200,
+        max_iter: int = 500,
         tol: float = 1e-4,
         scale_prior: Gamma | Fixed | None = None,
         optimizer: str | LBFGS | None = "auto",

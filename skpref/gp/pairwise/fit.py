@@ -74,12 +74,10 @@ class PairConfig:
     n_restarts: int | None  # further starts of L-BFGS-B over all hyperparameters; None: they are not learnt by it
     team_mean: bool = False  # whether the utility of a team is the mean of its players' utilities, and not the sum
 
-    @property
-    def scale_of_effects(self) -> Scale:
-        """Prior of the inverse variance of the effects of covariates: weaker than that of utilities."""
+    def prior_of_scale(self, strength: float = 1.0) -> Scale:
+        """Return the prior of an inverse variance, with this share of its weight."""
         if isinstance(self.scale, FixedScale):
             return self.scale
-        strength = POLICY.covariate_strength
         return GammaScale.prior(strength * self.scale.shape0, strength * self.scale.rate0)
 
 
@@ -138,9 +136,11 @@ class PairModel:
         """Return the prior of each inverse variance, by name."""
         config = self.config
         names = (["f"] if self.data.X is not None else []) + (["offset"] if config.offsets else [])
-        scales = dict.fromkeys(names, config.scale)
+        scales = {name: config.prior_of_scale() for name in names}
+        if len(names) > 1:
+            scales["offset"] = config.prior_of_scale(POLICY.offset_strength)
         if self.data.comparisons.covariates is not None:
-            scales["covariate"] = config.scale_of_effects
+            scales["covariate"] = config.prior_of_scale(POLICY.covariate_strength)
         return scales | ({"order": FixedScale(1.0)} if config.order else {})
 
     def basis(self, kernel: Kernel | None) -> InducingBasis | None:

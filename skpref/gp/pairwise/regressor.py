@@ -95,8 +95,8 @@ class GPPLRegressor(RegressorMixin, CallbackMixin, HasSettings):
         Stop when a full pass raises the bound by less than ``tol / 100`` of its size. For "svi": when the mean bound
         of a pass changes by less than `tol` of its size.
     scale_prior : Gamma or Fixed, default=None
-        Prior of the inverse variance of the utilities, in units of the answer noise. None: ``Gamma(0.5, 0.1)``, which
-        hardly prefers any standard deviation between .2 and 2. `Fixed`: it is known.
+        Prior of the inverse variance of the utilities, in units of the answer noise. None: ``Gamma(1.0, 1.0)``, which
+        has mean 1 and the weight of two variables. `Fixed`: it is known.
     optimizer : {"auto", "l-bfgs-b"}, LBFGS or None, default="auto"
         How the hyperparameters of the kernel are learnt. "auto": a length-scale for each feature of the default
         kernel, under a weak prior about the median distances of the items (with more than 256 features, one factor on

@@ -76,8 +76,8 @@ def test_the_first_trial_has_the_defaults_and_seeds_count(tmp_path, builds, caps
     one, two, other = (searched(tmp_path, builds, seed=seed)[0] for seed in (5, 5, 6))
     assert one.trials[0].settings == {
         "likelihood": "auto",
-        "scale_prior__shape": 1.0,
-        "scale_prior__rate": 1.0,
+        "scale_prior__shape": 0.5,
+        "scale_prior__rate": 0.1,
         "order_effect": False,
     }
     assert same(one, two)

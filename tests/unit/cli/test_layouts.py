@@ -37,7 +37,7 @@ def rows_of(*words, more=""):
 def fit(text, *options, name="votes.csv"):
     """Return the model that the command fits to a file."""
     Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert main(["fit", name, "--set", "max_iter=3", "--set", "tol=1.0", *options]) == 0
+    assert main(["fit", name, "--set", "max_iter=9", "--set", "tol=1.0", *options]) == 0
     return load("model.skpref")
 
 
@@ -112,7 +112,7 @@ def test_json_and_gzip_and_standard_input(utilities, monkeypatch):
     text = csv_text("model_a,model_b,winner,x", rows_of("a", "b", "tie"))
     assert np.array_equal(fit(gzip.compress(text.encode()), name="votes.csv.gz").utility(), utilities)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert main(["fit", "-", "--set", "max_iter=3", "--set", "tol=1.0"]) == 0
+    assert main(["fit", "-", "--set", "max_iter=9", "--set", "tol=1.0"]) == 0
     assert np.array_equal(load("model.skpref").utility(), utilities)
 
 
@@ -208,7 +208,7 @@ def test_covariates_are_columns_or_differences(capsys):
     rows = np.genfromtxt("votes.csv", delimiter=",", names=True, dtype=None, encoding="utf-8", deletechars="")
     X = np.column_stack([rows["model_a"], rows["model_b"]]).astype(object)
     C = np.column_stack([rows["home"], rows["length_a"] - rows["length_b"], rows["x-y"]])
-    direct = GPPLClassifier(covariates=[2, 3, 4], random_state=0, max_iter=3, tol=1.0).fit(
+    direct = GPPLClassifier(covariates=[2, 3, 4], random_state=0, max_iter=9, tol=1.0).fit(
         np.hstack([X, C.astype(object)]), LABELS
     )
     assert_allclose(model.coef_, direct.coef_, rtol=1e-9)
@@ -438,7 +438,7 @@ def test_sides_may_be_teams(capsys):
     cells = [line.split(",") for line in TEAMS.splitlines()[1:]]
     frame = np.array([[*line[:4], line[5]] for line in cells], dtype=object)
     frame[frame == ""] = None
-    same = GPPLClassifier(left=[0, 1], right=[2, 3], time=4, max_iter=3, tol=1.0, random_state=0)
+    same = GPPLClassifier(left=[0, 1], right=[2, 3], time=4, max_iter=9, tol=1.0, random_state=0)
     same.fit(frame, [int(line[4]) for line in cells])
     assert_allclose(model.utility(MODELS), same.utility(MODELS), atol=1e-9)
     capsys.readouterr()

@@ -163,8 +163,8 @@ def test_spaces_print_as_they_would_be_typed():
     space = default_space(GPPLClassifier(Table(np.arange(200.0)[:, None])))
     assert repr(space).splitlines()[:3] == [
         "{'likelihood': ['auto', 'logit'],",
-        " 'scale_prior__shape': loguniform(0.25, 10.0),",
-        " 'scale_prior__rate': loguniform(0.02, 20.0),",
+        " 'scale_prior__shape': loguniform(0.5, 20.0),",
+        " 'scale_prior__rate': loguniform(0.1, 50.0),",
     ]
     assert "0x" not in repr(space)
     assert (

@@ -8,7 +8,7 @@ from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from skpref import CrowdGPPL, GPPLClassifier
+from skpref import CrowdGPPL, Gamma, GPPLClassifier
 from skpref.exceptions import DataError
 from skpref.plots import CovariateEffectsDisplay, offscreen_axes
 
@@ -52,8 +52,8 @@ def test_effects_are_learnt_beside_tastes(battles, model):
 
 def test_without_factors_it_is_the_model_of_all(battles):
     X, y = battles
-    crowd = quick(covariates=COVARIATES, n_factors=0, tol=1e-6).fit(X, y)
-    pooled = GPPLClassifier(covariates=COVARIATES, left="a", right="b", tol=1e-6).fit(X, y)
+    crowd = quick(covariates=COVARIATES, n_factors=0, scale_prior=Gamma(1.0, 1.0), tol=1e-6).fit(X, y)
+    pooled = GPPLClassifier(covariates=COVARIATES, left="a", right="b", scale_prior=Gamma(1.0, 1.0), tol=1e-6).fit(X, y)
     assert_allclose(crowd.coef_, pooled.coef_, rtol=1e-4)
     assert_allclose(crowd.coef_std_, pooled.coef_std_, rtol=1e-4)
     assert_allclose(crowd.predict_proba(X), pooled.predict_proba(X), atol=1e-5)

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.special import ndtr, ndtri
 from sklearn.gaussian_process.kernels import RBF
 
-from skpref import SVI, CrowdGPPL, FactorPrior, GPPLClassifier, Table
+from skpref import SVI, CrowdGPPL, FactorPrior, Gamma, GPPLClassifier, Table
 from skpref.data import Comparisons
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 
@@ -393,8 +393,9 @@ def test_without_factors_all_are_neighbours():
 @pytest.mark.filterwarnings("ignore:unknown user")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_without_factors_all_users_have_the_consensus(layout):
-    fitted = quick(*LAYOUTS[layout], n_factors=0, tol=1e-8).fit(NAMED, Y)
-    alone = GPPLClassifier(LAYOUTS[layout][0], optimizer=None, tol=1e-8).fit([row[1:] for row in NAMED], Y)
+    fitted = quick(*LAYOUTS[layout], n_factors=0, scale_prior=Gamma(1.0, 1.0), tol=1e-8).fit(NAMED, Y)
+    prior = {"scale_prior": Gamma(1.0, 1.0)}
+    alone = GPPLClassifier(LAYOUTS[layout][0], optimizer=None, tol=1e-8, **prior).fit([row[1:] for row in NAMED], Y)
     np.testing.assert_allclose(fitted.utility(SEEN), alone.utility(SEEN), atol=1e-4)
     personal, std = fitted.utility(SEEN, users=[*WHO[:3], "unseen"], return_std=True)
     consensus, wide = fitted.utility(SEEN, return_std=True)

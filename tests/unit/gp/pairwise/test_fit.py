@@ -334,10 +334,10 @@ def test_default_kernels_and_priors_of_the_parts():
         config = replace(CONFIG, scale=GammaScale.prior(4.0, 8.0), **options)
         return pair_fit.PairModel(data=data, config=config).scales()
 
-    # Covariates have an eighth of the prior's weight.
+    # Offsets beside features, and covariates, have an eighth of the prior's weight.
     assert {name: (s.shape0, s.rate0) for name, s in scales(replace(data, comparisons=c)).items()} == {
         "f": (4.0, 8.0),
-        "offset": (4.0, 8.0),
+        "offset": (0.5, 1.0),
         "covariate": (0.5, 1.0),
     }
     alone = scales(replace(data, X=None), order=True)
