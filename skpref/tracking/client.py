@@ -175,8 +175,14 @@ class Client:
     def _send_data(self, event: Mapping[str, Any]) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
-        tags = [InputTag("mlflow.data.context", "training")]
-        self._mlflow.log_inputs(self._run_id(event["run"]), [DatasetInput(Dataset(**event["values"]), tags)])
+        inputs = [DatasetInput(Dataset(**event["values"]), [InputTag("mlflow.data.context", "training")])]
+        run_id = self._run_id(event["run"])
+        try:
+            self._mlflow.log_inputs(run_id, inputs)
+        except Exception as error:
+            if "unique constraint" not in str(error).lower():
+                raise
+            self._mlflow.log_inputs(run_id, inputs)  # another process has just written the same data
 
     def _send_model(self, event: Mapping[str, Any]) -> None:
         """Send a model in MLflow's format, and register it if the event has a name for it."""

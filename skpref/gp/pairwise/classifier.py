@@ -263,7 +263,8 @@ class GPPLClassifier(PairPredictions):
     }
 
     @property
-    def _settings_defaults(self) -> dict[str, Settings]:  # type: ignore[override]  # one of a class elsewhere
+    def _settings_defaults(self) -> dict[str, Settings]:  # type: ignore[override]  # a constant of other classes
+        """The defaults: without features of items, the scale of utilities has a prior of its own."""
         return DEFAULT_SETTINGS if self.items is not None else DEFAULT_SETTINGS | {"scale_prior": PRIOR_OF_IDS}
 
     def __init__(

@@ -307,3 +307,24 @@ def test_another_process_may_be_first(what, monkeypatch, stored):
     tracker.end(tracker.start("run"))
     assert tracker.online
     assert [run.info.status for run in stored(f"race for the {what}").runs] == ["FINISHED"]
+
+
+def test_another_process_may_have_written_the_same_data(monkeypatch, stored):
+    import mlflow
+
+    log, calls = mlflow.MlflowClient.log_inputs, []
+
+    def late(self, run_id, inputs):
+        calls.append(run_id)
+        if len(calls) == 1:
+            raise mlflow.MlflowException("(sqlite3.IntegrityError) UNIQUE constraint failed: datasets.experiment_id")
+        log(self, run_id, inputs)
+
+    monkeypatch.setattr(mlflow.MlflowClient, "log_inputs", late)
+    tracker = Tracker("race for the data")
+    run = tracker.start("run")
+    values = {"name": "X", "digest": "1", "source_type": "local", "source": "{}"}
+    tracker.outbox.send("data", run, values=values)
+    tracker.end(run)
+    assert tracker.online
+    assert [run.inputs.dataset_inputs[0].dataset.digest for run in stored("race for the data").runs] == ["1"]
