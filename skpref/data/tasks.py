@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -286,10 +286,9 @@ def as_comparisons(
     answers: Answers,
     numbers: IntArray,
     n_items: int,
-    user: IntArray,
-    n_users: int,
     sample_weight: Any,
     covariates: Array | None = None,
+    n_users: int = 0,
     **more: Any,
 ) -> Comparisons:
     """Return tasks as choices of one among several, and these as all pairs of their alternatives.
@@ -324,7 +323,7 @@ def as_comparisons(
     if covariates is not None:
         further["covariates"] = covariates[task, left] - covariates[task, right]
     pairs = numbers[task, left], numbers[task, right], np.ones(rows.size), weight[task] * share
-    return Comparisons(*pairs, n_items, user[task], n_users, stage=stage.astype(np.int64), **further)
+    return Comparisons(*pairs, n_items, n_users=n_users, stage=stage.astype(np.int64), **further)
 
 
 # Tasks, positions of the alternatives with that of the chosen one first, weights, and the sign of the utilities.
@@ -409,8 +408,7 @@ def rankings_of_scores(
         what = "y has equal values (or zero weights) within every group. Pass scores that differ."
         raise DataError(f"at least 1 comparison is required; got none: {what}")
     answers = Answers(RANKS, rankdata(-scores, method="dense", axis=1, nan_policy="omit"))
-    choices = as_comparisons(answers, numbers, distinct.size, np.zeros(sizes.size, dtype=np.int64), 1, weight)
-    return replace(choices, user=None, n_users=0), first[distinct % first.size]
+    return as_comparisons(answers, numbers, distinct.size, weight), first[distinct % first.size]
 
 
 def _check_groups(group: IntArray, weight: Array, of_group: Array, sizes: IntArray, names: Any) -> None:

@@ -35,11 +35,10 @@ from skpref.gp.crowd.timeline import Timeline
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities, describe_unknown
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, connected_components, max_inducing, set_trace
-from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.comparison import ComparisonClassifier
 from skpref.gp.pairwise.fit import typical_size
 from skpref.gp.pairwise.sharded import is_dated, numbered
-from skpref.gp.pairwise.tasks import TASKS, encode_tasks
+from skpref.gp.pairwise.tasks import TASKS
 from skpref.gp.pairwise.thresholds import TieThresholds, predict_answers
 from skpref.gp.posterior import check_blocks
 from skpref.inference.blocks import StackedBlock
@@ -52,6 +51,8 @@ from skpref.likelihoods.ties import share_of_left
 from skpref.settings import FactorPrior, Gamma
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, BoolArray, Features, IntArray
@@ -90,12 +91,11 @@ class CrowdBase(ComparisonClassifier):
     }
     _batch_size: ClassVar[int] = 10_000  # each step factors one matrix for each factor
     _sides: ClassVar[tuple[str, ...]] = ("user", "left", "right")
+    _times_go_with: ClassVar[str] = "is time"
     users: Any
     context: Any
     context_scales_: Array
     posterior_: CrowdPosterior | PersonalPosterior
-    time: Any
-    _is_dated: bool  # whether times are years since 1970
     dynamics_: SkillDynamics
     _thresholds: Any  # TieThresholds; None where all users share one
     _state: Any  # what a warm start needs besides: a State, or the Regularisations of a hierarchy
@@ -107,11 +107,8 @@ class CrowdBase(ComparisonClassifier):
     inducing_users_: Features
     factor_scales_: Array
 
-    def _encode(self, users: Entities, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
-        refuse_two_weights(None if rows.weight is None else self.weight, sample_weight)
-        user = users.vocabulary.encode(rows.user, "X", kind="user")
-        left, right = (items.vocabulary.encode(column, "X") for column in (rows.left, rows.right))
-        return self._compare(items, left, right, rows, y, sample_weight, user=user, n_users=users.vocabulary.size)
+    def _id_columns(self, rows: PairRows | Tasks) -> dict[str, Sequence[IdColumn]]:
+        return super()._id_columns(rows) | {"users": [rows.user]}
 
     def _merge(self, comparisons: Comparisons) -> Comparisons:
         """Merge equal answers only, since `annotators` counts answers."""
@@ -139,8 +136,7 @@ class CrowdBase(ComparisonClassifier):
         prior = self._setting("factor_prior")
         return Kernels(self.kernel, prior.item_kernel, prior.user_kernel)
 
-    def _check_same_model(self) -> None:
-        """Refuse partial_fit with parameters that make another model than the fitted one."""
+    def _refuse_other_model(self) -> None:
         scales = self.posterior_.scales
         fitted: dict[str, Any] = {
             "n_factors": self.factor_scales_.size,
@@ -179,7 +175,7 @@ class CrowdBase(ComparisonClassifier):
         same = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
         return self._warm_start() if same else None
 
-    def _start_beside(self, new: Comparisons, users: Entities) -> WarmStart | HierarchicalFit:
+    def _start_beside(self, new: Comparisons, users: Entities) -> WarmStart | HierarchicalFit | None:
         """Return the start of a fit with more comparisons, by users among all."""
         answered = np.asarray(new.user)[new.weight > 0.0]
         return self._warm_start(np.bincount(users.position[answered], minlength=users.seen.size) > 0)
@@ -201,33 +197,21 @@ class CrowdBase(ComparisonClassifier):
         """Tell whether no optimizer changes the hyperparameters of all kernels."""
         return self.optimizer in {"auto", None}
 
-    def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, *tables: Any) -> None:
-        """Fit to tasks in memory; with tables of new items and users, in addition to the tasks of the earlier fit."""
+    def _check_tasks(self) -> None:
         _TASKS.check(vars(self))
         if self._has_part_worths():
             _PART_WORTHS.check({"groups": self.groups or None, "context": self.context or None, "time": self.time})
-        tasks = self._read_tasks(X, reset=not tables, weighted=True)
-        if tables:
-            self._refuse_other_times(tasks)
-            items, users = self._items.with_new(tables[0], *tasks.shown), self._users.with_new(tables[1], tasks.user)
-            self._add_groups(tasks.groups)
+
+    def _learn_new(self, answers: Comparisons, entities: list[Entities], *, resume: bool) -> None:
+        items, users = entities
+        users, items = mark_seen(answers, users, items)
+        if resume:
+            start = self._start_beside(answers, users)
+            answers = append_comparisons(self._comparisons, answers)
         else:
-            self._is_dated, self._form, self.classes_ = tasks.is_dated, "", np.arange(tasks.present.shape[1])
-            items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
-            users = Entities.read(self.users, tasks.user, estimator=self, kind="user")
-            self._set_levels(tasks, sample_weight)
-        user = users.vocabulary.encode(tasks.user, "X", noun="row", kind="user")
-        group, context = self._levels.groups_of(tasks.groups), self._levels.context_of(tasks)
-        covariates = self._covariates_of_tasks(tasks)
-        arguments = self._columns, items, tasks, y, sample_weight, user, users.vocabulary.size
-        new, answers = encode_tasks(*arguments, group=group, context=context, covariates=covariates)
-        users, items = mark_seen(new, users, items)
-        if tables:
-            self._learn(users, items, append_comparisons(self._comparisons, new), self._start_beside(new, users))
-            return
-        self._form = answers.form
-        items = replace(items, has_own=self._have_own_effects(items, new))
-        self._learn(users, items, new, self._start_alike(users, items))
+            items = replace(items, has_own=self._has_tasks and self._have_own_effects(items, answers))
+            start = self._start_alike(users, items)
+        self._learn(users, items, self._merge(answers), start)
 
     def _task_moments(
         self, tasks: Tasks, task: IntArray, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None

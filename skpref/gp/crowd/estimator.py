@@ -11,28 +11,24 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._callbacks import fit_callbacks, fit_context
-from skpref._estimator import unchanged_on_failure
+from skpref._callbacks import fit_context
 from skpref._math.random import as_generator
-from skpref._sources import accept_collections, as_source, is_elsewhere
+from skpref._sources import accept_collections
 from skpref.data import Table
-from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
-from skpref.data.labels import classes_of
 from skpref.data.records import frame_or_record
 from skpref.exceptions import DataError
 from skpref.gp.crowd.annotators import describe_annotators
 from skpref.gp.crowd.base import (
     comparisons_of_seen,
-    mark_seen,
     nearest_entities,
     refuse_unknown_users,
 )
 from skpref.gp.crowd.market import CrowdMarket
 from skpref.gp.crowd.personal import PersonalPosterior
-from skpref.gp.entities import Entities, Items
+from skpref.gp.entities import Items
 from skpref.gp.pairwise.base import CLASSIFIER_CONSTRAINTS, probability_positive
-from skpref.gp.pairwise.columns import has_columns, warn_never_left, warn_unlabelled
+from skpref.gp.pairwise.columns import has_columns
 from skpref.settings import SVI, FactorPrior
 
 if TYPE_CHECKING:
@@ -380,29 +376,7 @@ class CrowdGPPL(CrowdMarket):
             If `y` has booleans and all are False. If `y` is None, and X has a column such as "winner". If a covariate
             is the same in all comparisons. If ids differ only in spaces at their ends.
         """
-        with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            self._form = None
-            X, y, sample_weight = self._brought(X, y, sample_weight)
-            if is_elsewhere(X):
-                self._fit_source(as_source(X, y, sample_weight))
-                return self
-            if self._holds_tasks(X, y):
-                self._fit_tasks(X, y, sample_weight)
-                return self
-            rows = self._read(X, reset=True)
-            self._is_dated = rows.is_dated
-            items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
-            users = Entities.read(self.users, rows.user, estimator=self, kind="user")
-            self._set_levels(rows, sample_weight)
-            comparisons = self._encode(users, items, rows, self._grades(y, reset=True), sample_weight)
-            self._columns.check_varying(comparisons)
-            self.classes_ = self.classes_ if self._has_grades else classes_of(y)
-            warn_never_left(comparisons, self.classes_)
-            warn_unlabelled(X, y, (self.user, self.left, self.right))
-            comparisons = self._merge(comparisons)
-            users, items = mark_seen(comparisons, users, items)
-            self._learn(users, items, comparisons, self._start_alike(users, items))
-        return self
+        return self._fit_answers(X, y, sample_weight)
 
     @fit_context
     def partial_fit(
@@ -451,26 +425,7 @@ class CrowdGPPL(CrowdMarket):
             As in `fit`. Also if features of new items or users are missing or do not match those of the first call, or
             if a parameter that defines the model has changed (`n_factors`, `order_effect`, ...).
         """
-        if not hasattr(self, "posterior_"):
-            if items is not None or users is not None:
-                msg = "items and users of partial_fit are for new ones; before the first call, pass them to CrowdGPPL."
-                raise DataError(msg)
-            return self.fit(X, y, sample_weight)
-        with unchanged_on_failure(self):
-            self._check_same_model()
-            if self._has_tasks:
-                self._fit_tasks(X, y, sample_weight, items, users)
-                return self
-            rows = self._with_covariates(self._read(X, reset=False))
-            self._refuse_other_times(rows)
-            all_users = self._users.with_new(users, rows.user)
-            all_items = self._items.with_new(items, rows.left, rows.right)
-            self._add_groups(rows.groups)
-            new = self._encode(all_users, all_items, rows, self._grades(y), sample_weight)
-            all_users, all_items = mark_seen(new, all_users, all_items)
-            comparisons = self._merge(append_comparisons(self._comparisons, new))
-            self._learn(all_users, all_items, comparisons, self._start_beside(new, all_users))
-        return self
+        return self._fit_more(X, y, sample_weight, items=items, users=users)
 
     # ------------------------------------------------------------- predicting
 

@@ -13,9 +13,8 @@ from skpref._math.random import as_generator
 from skpref._warn import warn
 from skpref.data.ids import shorten, single_id
 from skpref.data.records import frame_or_record
-from skpref.data.times import as_grid, as_time, refuse_other_kind, to_dates
+from skpref.data.times import as_grid, as_time, to_dates
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
-from skpref.gp.capabilities import check_unchanged
 from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, refuse_unknown_users
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.policy import POLICY
@@ -358,12 +357,6 @@ class CrowdLeaderboards(CrowdBase):
         if (numbers := self._levels.context_of(rows)) is not None:
             columns += list(numbers.T)
         return np.column_stack(columns) if columns else None
-
-    def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
-        """Refuse times that are missing, dates in the place of numbers, and numbers in the place of dates."""
-        check_unchanged("whether there is time", rows.time is not None, self._comparisons.time is not None)
-        if rows.time is not None:
-            refuse_other_kind(self.time, now=rows.is_dated, then=self._is_dated)
 
     def _group_posterior(
         self, groups: Mapping[Any, Hashable] | None, at: Any = None, context: Mapping[Any, float] | None = None

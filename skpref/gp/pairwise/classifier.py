@@ -18,15 +18,13 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import StrOptions
 
-from skpref._callbacks import fit_callbacks, fit_context
+from skpref._callbacks import fit_context
 from skpref._checks import check_indices, check_types, require
 from skpref._estimator import unchanged_on_failure
-from skpref._sources import as_source, is_elsewhere
 from skpref.data import Comparisons, Table
 from skpref.data.comparisons import append_comparisons
-from skpref.data.labels import are_with_ties, classes_of, refuse_one_side
+from skpref.data.labels import are_with_ties, refuse_one_side
 from skpref.data.shards import ComparisonCounts, ShardOptions, check_classes
-from skpref.exceptions import DataError
 from skpref.gp.capabilities import check_unchanged
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
@@ -39,12 +37,11 @@ from skpref.gp.pairwise.base import (
     infer,
     set_attributes,
 )
-from skpref.gp.pairwise.columns import refuse_two_weights, warn_never_left, warn_of_sides, warn_unlabelled
+from skpref.gp.pairwise.columns import warn_of_sides
 from skpref.gp.pairwise.fit import PairData
 from skpref.gp.pairwise.over_time import DYNAMICS, STILL, end_posterior, infer_over_time, refuse_earlier
 from skpref.gp.pairwise.predictions import PairPredictions
 from skpref.gp.pairwise.sharded import bring_all, is_dated, join, merge_if_few, numbered
-from skpref.gp.pairwise.tasks import TASKS, encode_tasks
 
 if TYPE_CHECKING:
     import os
@@ -54,7 +51,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import IdRows, MatrixLike, RandomState, Stored
     from skpref.data.shards import ShardSummary
-    from skpref.gp.pairwise.columns import PairRows
     from skpref.inference.shards import Shards
     from skpref.likelihoods import Likelihood
     from skpref.settings import LBFGS, SVI, Checkpoint, Fixed, Gamma, Inducing, Settings
@@ -364,27 +360,7 @@ class GPPLClassifier(PairPredictions):
             are False. If `y` is None, and X has a column such as "winner". If a covariate is the same in all
             comparisons. If ids differ only in spaces at their ends.
         """
-        with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            self._form = None
-            X, y, sample_weight = self._brought(X, y, sample_weight)
-            if is_elsewhere(X):
-                self._fit_source(as_source(X, y, sample_weight))
-                return self
-            if self._holds_tasks(X, y):
-                self._fit_tasks(X, y, sample_weight, None, None)
-                return self
-            rows = self._read(X, reset=True)
-            items = Entities.read(self.items, *self._item_columns(rows), estimator=self, kind="item")
-            self._set_levels(rows, sample_weight)
-            comparisons = self._encode(items, rows, self._grades(y, reset=True), sample_weight)
-            self.classes_ = self.classes_ if self._has_grades else classes_of(y)
-            warn_unlabelled(X, y, (self.left, self.right))
-            self._columns.check_varying(comparisons)
-            self._learn(items, comparisons, is_dated=rows.is_dated)
-            if not self.order_effect:
-                warn_never_left(comparisons, self.classes_)
-                warn_of_sides(comparisons, self._expected(comparisons))
-        return self
+        return self._fit_answers(X, y, sample_weight)
 
     @fit_context
     def partial_fit(
@@ -426,29 +402,7 @@ class GPPLClassifier(PairPredictions):
             As in `fit`. Also if features of new items are missing or do not match, or if `covariates`, `order_effect`
             or the treatment of ties has changed since the first call.
         """
-        if not hasattr(self, "posterior_"):
-            if items is not None:
-                raise DataError(
-                    "items of partial_fit are for new items; before the first call, pass GPPLClassifier(items=...)."
-                )
-            return self.fit(X, y, sample_weight)
-        with unchanged_on_failure(self):
-            self._refuse_other_model()
-            old = self._kept_comparisons("partial_fit")
-            old = old.renumbered(self._items.seen, self._items.vocabulary.size)
-            if self._has_tasks:
-                all_items = self._items.with_new(items, *self._read_tasks(X).shown)
-                old = replace(old, n_items=all_items.vocabulary.size)
-                self._fit_tasks(X, y, sample_weight, old, all_items)
-                return self
-            rows = self._with_covariates(self._read(X, reset=False))
-            self._refuse_other_times(rows)
-            all_items = self._items.with_new(items, *self._item_columns(rows))
-            self._add_groups(rows.groups)
-            new = self._encode(all_items, rows, self._grades(y), sample_weight)
-            old = replace(old, n_items=new.n_items)
-            self._learn(all_items, append_comparisons(old, new), is_dated=rows.is_dated, resume=True)
-        return self
+        return self._fit_more(X, y, sample_weight, items=items)
 
     def update(
         self,
@@ -504,11 +458,7 @@ class GPPLClassifier(PairPredictions):
         self._refuse_tasks("update", "partial_fit")
         self._refuse_other_model()
         old = self._kept_comparisons("update")
-        rows = self._with_covariates(self._read(X, reset=False))
-        self._refuse_other_times(rows)
-        all_items = self._items.with_new(items, *self._item_columns(rows))
-        self._add_groups(rows.groups)
-        new = self._encode(all_items, rows, self._grades(y), sample_weight)
+        new, (all_items,) = self._read_more(X, y, sample_weight, {"items": items})
         new = new.take(new.weight > 0.0)
         if not new.n_pairs:
             return self
@@ -524,16 +474,16 @@ class GPPLClassifier(PairPredictions):
             self._keep(together)
         return self
 
-    def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
-        """Return comparisons by rows of the vocabulary."""
-        refuse_two_weights(None if rows.weight is None else self.weight, sample_weight)
-        if self._has_teams:
-            left, right = items.encode_teams(rows.left, rows.right)
-        else:
-            left, right = (items.vocabulary.encode(side, "X") for side in (rows.left, rows.right))
-        return self._compare(items, left, right, rows, y, sample_weight)
+    def _learn_new(self, answers: Comparisons, entities: list[Entities], *, resume: bool) -> None:
+        (items,) = entities
+        if resume:
+            old = self._kept_comparisons("partial_fit")
+            answers = append_comparisons(old.renumbered(self._items.seen, answers.n_items), answers)
+        self._learn(items, answers, resume=resume)
+        if not (resume or self._has_tasks or self.order_effect):
+            warn_of_sides(answers, self._expected(answers))
 
-    def _learn(self, items: Entities, comparisons: Comparisons, *, is_dated: bool, resume: bool = False) -> None:
+    def _learn(self, items: Entities, comparisons: Comparisons, *, resume: bool = False) -> None:
         """Fit to comparisons by rows of the vocabulary; with `resume`, hyperparameters stay."""
         if self._has_side:
             refuse_one_side(comparisons.y, comparisons.weight)
@@ -549,7 +499,7 @@ class GPPLClassifier(PairPredictions):
             fit = infer(self, data, config, self.item_ids_, resume=resume)
             self._forget_times()
         else:
-            fit = infer_over_time(self, data, config, self._columns.widths, is_dated=is_dated, resume=resume)
+            fit = infer_over_time(self, data, config, self._columns.widths, is_dated=self._is_dated, resume=resume)
         set_attributes(self, fit)
         self._keep(kept)
 
@@ -566,7 +516,6 @@ class GPPLClassifier(PairPredictions):
         self._set_effects()
 
     def _refuse_other_model(self) -> None:
-        """Refuse further comparisons where parameters name another model than the fit."""
         if not self._has_tasks:
             had_teams = getattr(self._comparisons, "left", np.zeros(0)).ndim == 2
             check_unchanged("whether left and right are teams", self._has_teams, had_teams)
@@ -574,28 +523,6 @@ class GPPLClassifier(PairPredictions):
         self._refuse_other_covariates()
         if self.likelihood != "auto":
             check_unchanged("whether likelihood has ties", self._keeps_ties, self.likelihood_.ties_are_answers)
-
-    def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, old: Comparisons | None, items: Entities | None) -> None:
-        """Fit to tasks in memory, in addition to old ones of known items."""
-        TASKS.check(vars(self))
-        tasks = self._read_tasks(X, reset=items is None, weighted=True)
-        if items is None:
-            self._form, self.classes_ = "", np.arange(tasks.present.shape[1])
-            items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
-            self._set_levels(tasks, sample_weight)
-        else:
-            self._refuse_other_times(tasks)
-            self._add_groups(tasks.groups)
-        arguments = self._columns, items, tasks, y, sample_weight, np.zeros(len(tasks.present), dtype=np.int64), 1
-        group, context = self._levels.groups_of(tasks.groups), self._levels.context_of(tasks)
-        covariates = self._covariates_of_tasks(tasks)
-        comparisons, answers = encode_tasks(*arguments, group=group, context=context, covariates=covariates)
-        comparisons = replace(comparisons, user=None, n_users=0)
-        if old is None:
-            self._form = answers.form
-        else:
-            comparisons = append_comparisons(old, comparisons)
-        self._learn(items, comparisons, is_dated=tasks.is_dated, resume=old is not None)
 
     @property
     def _needs_memory(self) -> bool:
@@ -617,15 +544,15 @@ class GPPLClassifier(PairPredictions):
         """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
         self._name_groups((), {})
         self._forget_times()  # a fit that has some sets them
+        self._is_dated = is_dated(self.time, summaries)
         if self._needs_all(summaries):
             items, number, _, _ = numbered(self, summaries)
             self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
-            dated = is_dated(self.time, summaries)
             comparisons = bring_all(shards, rows, number, items)
             if comparisons.covariates is not None:
                 self._columns.check_sizes(comparisons.covariates)
             self._columns.check_varying(comparisons)
-            self._learn(items, comparisons, is_dated=dated)
+            self._learn(items, comparisons)
             return
         items, joined = join(self, shards, summaries, rows)
         self._items, self.item_ids_ = items, items.seen_ids
@@ -641,7 +568,7 @@ class GPPLClassifier(PairPredictions):
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
         check_attributes(self)
-        check_types(self, _items=Entities, _comparisons=Comparisons | ComparisonCounts)
+        check_types(self, _items=Entities, _comparisons=Comparisons | ComparisonCounts, _is_dated=bool)
         posterior, items = self.posterior_, self._items
         require(self._comparisons.n_items == items.seen.size, self, "_comparisons", "must be of the compared items")
         same = np.array_equal(self.item_ids_, items.seen_ids)

@@ -49,6 +49,11 @@ class PairRows(NamedTuple):
     is_dated: bool = False
     context: Array | None = None  # (n, n_numbers)
 
+    @property
+    def shown(self) -> tuple[IdColumn, IdColumn]:
+        """The columns of ids of items, as tasks have them."""
+        return self.left, self.right
+
 
 @dataclass(frozen=True)
 class PairColumns:

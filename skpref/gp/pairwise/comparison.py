@@ -5,21 +5,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from sklearn.utils.validation import validate_data as validate_names
 
-from skpref._callbacks import CallbackMixin
+from skpref._callbacks import CallbackMixin, fit_callbacks
 from skpref._checks import require
+from skpref._estimator import unchanged_on_failure
 from skpref._sources import accept_collections, as_source, bring_rows, feature_columns, is_elsewhere, set_features
 from skpref.data.comparisons import from_labels
 from skpref.data.ids import shorten
 from skpref.data.labels import (
     are_classes,
     are_grades,
+    classes_of,
     left_column,
     read_grades,
     read_labels,
@@ -29,16 +31,17 @@ from skpref.data.labels import (
 from skpref.data.policy import POLICY
 from skpref.data.records import frame_or_record
 from skpref.data.shards import ComparisonCounts, read_shard
-from skpref.data.tasks import are_tasks, read_answers
+from skpref.data.tasks import Tasks, are_tasks, read_answers
+from skpref.data.times import refuse_other_kind
 from skpref.exceptions import DataError
 from skpref.gp.capabilities import check_unchanged
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, config_of
-from skpref.gp.pairwise.columns import SEVERAL, PairColumns
+from skpref.gp.pairwise.columns import SEVERAL, PairColumns, refuse_two_weights, warn_never_left, warn_unlabelled
 from skpref.gp.pairwise.effects import describe_effects
 from skpref.gp.pairwise.levels import GroupLevels, units_of_context
 from skpref.gp.pairwise.sharded import may_show_several, roles_of
-from skpref.gp.pairwise.tasks import add_positions, chosen_items, predict_shares
+from skpref.gp.pairwise.tasks import TASKS, add_positions, chosen_items, encode_tasks, predict_shares
 from skpref.likelihoods import Luce, PairwiseMargin, PairwiseProbitTies, PairwiseTies
 from skpref.likelihoods.ties import sum_of_sides
 from skpref.metrics import pair_accuracy
@@ -55,7 +58,6 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons, IdColumn
     from skpref.data.comparisons import OnSelf
     from skpref.data.shards import ShardOptions, ShardSummary
-    from skpref.data.tasks import Tasks
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.fit import PairConfig
@@ -75,7 +77,12 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
     _batch_size: ClassVar[int] = 1000  # of SVI
     _sides: ClassVar[tuple[str, ...]] = ("left", "right")  # the columns of ids, in the order of X without names
     _takes_collections: ClassVar[bool] = True
+    _times_go_with: ClassVar[str] = "are time, groups, context or teams"  # a model with one of them is one over time
     items: Any
+    time: Any
+    _is_dated: bool  # whether times are years since 1970
+    _comparisons: Any
+    fit: Any
     posterior_: Any
     likelihood_: Likelihood
     classes_: NDArray[Any]
@@ -121,34 +128,128 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
             units = units_of_context(self._columns.roles.context, rows.context, weight)
         self._name_groups(kinds, units)
 
-    def _add_groups(self, columns: Sequence[Any]) -> None:
-        """Store the groups of more rows beside the known ones."""
-        self._name_groups(self._levels.with_new(columns), self._numbers)
-
     def _name_groups(self, kinds: Sequence[Entities], units: dict[Any, tuple[float, float]]) -> None:
         """Store the groups of each kind, and the units of numbers of context."""
         self._numbers = units
         self._groups = dict(zip(self._columns.groups, kinds, strict=True)) if kinds else {}
         self.group_ids_ = [kind.vocabulary.ids.copy() for kind in kinds]
 
-    def _compare(
-        self, items: Entities, left: IntArray, right: IntArray, rows: PairRows, y: Any, weight: Any, **users: Any
+    def _id_columns(self, rows: PairRows | Tasks) -> dict[str, Sequence[IdColumn]]:
+        """Return the columns of ids, by the parameter whose table has their features."""
+        return {"items": rows.shown}
+
+    def _number_sides(self, items: Entities, rows: PairRows) -> tuple[IntArray, IntArray]:
+        """Return the items of the left and the right side, by rows of the vocabulary."""
+        left, right = (items.vocabulary.encode(side, "X") for side in rows.shown)
+        return left, right
+
+    def _fit_answers(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit to comparisons or tasks in memory, in files or on a cluster."""
+        with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
+            self._form = None
+            X, y, sample_weight = self._brought(X, y, sample_weight)
+            if is_elsewhere(X):
+                self._fit_source(as_source(X, y, sample_weight))
+            else:
+                self._learn_new(*self._read_first(X, y, sample_weight), resume=False)
+        return self
+
+    def _fit_more(self, X: Any, y: Any, sample_weight: Any, **tables: Any) -> Self:
+        """Fit to the rows of earlier calls and to these, with tables of new items and users."""
+        if not hasattr(self, "posterior_"):
+            if any(table is not None for table in tables.values()):
+                what = f"{' and '.join(tables)} of partial_fit are for new ones"
+                raise DataError(f"{what}; before the first call, pass them to {type(self).__name__}.")
+            self.fit(X, y, sample_weight)
+            return self
+        with unchanged_on_failure(self):
+            self._refuse_other_model()
+            self._learn_new(*self._read_more(X, y, sample_weight, tables), resume=True)
+        return self
+
+    def _read_first(self, X: Any, y: Any, sample_weight: Any) -> tuple[Comparisons, list[Entities]]:
+        """Return answers, all items and, of a crowd, all users; set what columns say of the model."""
+        rows: PairRows | Tasks
+        labels = y
+        if self._holds_tasks(X, y):
+            self._check_tasks()
+            rows = self._read_tasks(X, reset=True, weighted=True)
+            self._form, self.classes_ = "", np.arange(rows.present.shape[1])
+        else:
+            rows = self._read(X, reset=True)
+            labels = self._grades(y, reset=True)
+        self._is_dated = rows.is_dated
+        entities = [
+            Entities.read(getattr(self, name), *ids, estimator=self, kind=name.removesuffix("s"))
+            for name, ids in self._id_columns(rows).items()
+        ]
+        self._set_levels(rows, sample_weight)
+        answers = self._encode(rows, labels, sample_weight, *entities)
+        self._columns.check_varying(answers)
+        if not self._has_tasks:
+            self.classes_ = self.classes_ if self._has_grades else classes_of(y)
+            warn_unlabelled(X, y, [getattr(self, side) for side in self._sides])
+            if not self.order_effect:
+                warn_never_left(answers, self.classes_)
+        return answers, entities
+
+    def _read_more(self, X: Any, y: Any, sample_weight: Any, tables: Any) -> tuple[Comparisons, list[Entities]]:
+        """Return further answers, and all items and users with these; `tables` have features of new ones, by name."""
+        rows: PairRows | Tasks
+        if self._has_tasks:
+            self._check_tasks()
+            rows = self._read_tasks(X, weighted=True)
+        else:
+            rows, y = self._with_covariates(self._read(X, reset=False)), self._grades(y)
+        self._refuse_other_times(rows)
+        columns = self._id_columns(rows)
+        entities = [getattr(self, f"_{name}").with_new(tables[name], *ids) for name, ids in columns.items()]
+        self._name_groups(self._levels.with_new(rows.groups), self._numbers)
+        return self._encode(rows, y, sample_weight, *entities), entities
+
+    def _encode(
+        self, rows: PairRows | Tasks, y: Any, sample_weight: Any, items: Entities, users: Entities | None = None
     ) -> Comparisons:
-        """Return the comparisons of rows, given the numbers of their items and, of a crowd, of their users."""
-        return from_labels(
-            left,
-            right,
-            y,
-            items.vocabulary.size,
-            sample_weight=weight if rows.weight is None else rows.weight,
-            on_self=self.on_self,
-            names=items.vocabulary.ids,
-            covariates=rows.covariates,
-            group=self._levels.groups_of(rows.groups) if rows.groups else None,
-            context=None if rows.context is None else self._levels.context_of(rows),
-            time=rows.time,
-            **users,
-        )
+        """Return answers by rows of the vocabularies."""
+        refuse_two_weights(None if rows.weight is None else self._columns.roles.weight, sample_weight)
+        weight = sample_weight if rows.weight is None else rows.weight
+        levels = self._levels
+        more: dict[str, Any] = {
+            "group": levels.groups_of(rows.groups),
+            "context": levels.context_of(rows),
+            "time": rows.time,
+        }
+        if users is not None:
+            noun = "row" if self._has_tasks else "comparison"
+            user = users.vocabulary.encode(rows.user, "X", noun=noun, kind="user")
+            more |= {"user": user, "n_users": users.vocabulary.size}
+        if isinstance(rows, Tasks):
+            covariates = self._covariates_of_tasks(rows)
+            choices, answers = encode_tasks(self._sides, items, rows, y, weight, covariates=covariates, **more)
+            self._form = self._form or answers.form
+            return choices
+        more |= {"on_self": self.on_self, "names": items.vocabulary.ids, "covariates": rows.covariates}
+        left, right = self._number_sides(items, rows)
+        return from_labels(left, right, y, items.vocabulary.size, sample_weight=weight, **more)
+
+    def _check_tasks(self) -> None:
+        """Refuse parameters that tasks cannot have."""
+        TASKS.check(vars(self))
+
+    @abstractmethod
+    def _learn_new(self, answers: Comparisons, entities: list[Entities], *, resume: bool) -> None:
+        """Fit to answers by rows of the vocabularies; with `resume`, in addition to earlier ones."""
+
+    @abstractmethod
+    def _refuse_other_model(self) -> None:
+        """Refuse further answers where parameters name another model than the fit."""
+
+    def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
+        """Refuse times that a model without them cannot use, their absence, and dates in the place of numbers."""
+        had_times = getattr(self._comparisons, "time", None) is not None
+        check_unchanged(f"whether there {self._times_go_with}", rows.time is not None, had_times)
+        if rows.time is not None:
+            refuse_other_kind(self.time, now=rows.is_dated, then=self._is_dated)
 
     @property
     def _has_grades(self) -> bool:

@@ -17,9 +17,8 @@ from skpref._warn import warn
 from skpref.data import Comparisons
 from skpref.data.ids import shorten
 from skpref.data.records import frame_or_record, make_frame
-from skpref.data.times import as_duration, as_grid, as_time, as_times, refuse_other_kind, to_dates
+from skpref.data.times import as_duration, as_grid, as_time, as_times, to_dates
 from skpref.exceptions import DataError
-from skpref.gp.capabilities import check_unchanged
 from skpref.gp.entities import describe_unknown, holds_features, players_of
 from skpref.gp.pairwise.base import draw_utilities, probability_positive, utility_moments
 from skpref.gp.pairwise.comparison import ComparisonClassifier
@@ -30,7 +29,7 @@ from skpref.gp.pairwise.thresholds import predict_answers
 from skpref.likelihoods.ties import share_of_left
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -60,9 +59,15 @@ class PairPredictions(ComparisonClassifier):
         """Whether the sides of a comparison are teams of players."""
         return isinstance(self.left, list | tuple)
 
-    def _item_columns(self, rows: PairRows) -> list[IdColumn]:
-        """Return the columns of ids of items, one after the other where teams have several."""
-        return [players_of(side) if self._has_teams else side for side in (rows.left, rows.right)]
+    def _id_columns(self, rows: PairRows | Tasks) -> dict[str, Sequence[IdColumn]]:
+        has_teams = self._has_teams and not self._has_tasks
+        return {"items": [players_of(side) for side in rows.shown] if has_teams else rows.shown}
+
+    def _number_sides(self, items: Entities, rows: PairRows) -> tuple[IntArray, IntArray]:
+        if not self._has_teams:
+            return super()._number_sides(items, rows)
+        left, right = items.encode_teams(*rows.shown)
+        return left, right
 
     @property
     def _stands_still(self) -> bool:
@@ -95,13 +100,6 @@ class PairPredictions(ComparisonClassifier):
         levels = self._levels.number_rows(tasks)
         return self._pair_moments(pairs, covariates, tasks.time[task], None if levels is None else levels[task])
 
-    def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
-        """Refuse times that a model without them cannot use, their absence, and dates in the place of numbers."""
-        moving = getattr(self, "moving_posterior_", None)
-        check_unchanged("whether there are time, groups, context or teams", rows.time is not None, moving is not None)
-        if moving is not None:
-            refuse_other_kind(self.time, now=rows.is_dated, then=moving.is_dated)
-
     def _pairs(self, X: Any, *, tell_new_apart: bool = False) -> tuple[PairRows, Items, IntArray, IntArray]:
         """Return the rows of X, their items and the two sides; new items may be told apart from row to row."""
         check_is_fitted(self)
@@ -109,7 +107,7 @@ class PairPredictions(ComparisonClassifier):
         self._refuse_other_covariates()
         self._refuse_other_times(rows)
         if tell_new_apart and known.features is None:
-            known = known.with_new(None, *self._item_columns(rows))
+            known = known.with_new(None, *self._id_columns(rows)["items"])
         return rows, *(known.teams if self._has_teams else known.pairs)(rows.left, rows.right)
 
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:

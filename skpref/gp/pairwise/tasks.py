@@ -10,19 +10,17 @@ from skpref._warn import warn
 from skpref.data.tasks import ID, Answers, Tasks, as_comparisons, pairs_of_tasks, read_answers, shown_twice
 from skpref.exceptions import DataWarning
 from skpref.gp.capabilities import Capabilities
-from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.inference.choices import shares_of
 from skpref.likelihoods import Luce
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
     from skpref.data import Comparisons
     from skpref.gp.entities import Entities
-    from skpref.gp.pairwise.columns import PairColumns
 
 # Tasks have likelihood="luce", whatever they are given.
 TASKS = Capabilities(
@@ -45,14 +43,7 @@ def add_positions(tasks: Tasks, n_positions: int) -> Array:
 
 
 def encode_tasks(
-    columns: PairColumns,
-    items: Entities,
-    tasks: Tasks,
-    y: Any,
-    sample_weight: Any,
-    user: IntArray,
-    n_users: int,
-    **more: Any,
+    sides: Sequence[str], items: Entities, tasks: Tasks, y: Any, sample_weight: Any, **more: Any
 ) -> tuple[Comparisons, Answers]:
     """Return choices by rows of the vocabularies, with more columns of tasks, and the answers they follow from."""
     has_profiles = items.features is not None
@@ -68,7 +59,7 @@ def encode_tasks(
     alike = [any(own & other for other in shown if other is not own) for own in shown]
     # Fewer may share no id by chance.
     if not has_profiles and len(numbers) >= 10 and any(alike) and not all(alike):
-        place = alike.index(False) + ("user" in columns.sides)
+        place = alike.index(False) + ("user" in sides)
         warn(
             f"Column {place} of X has ids that no other column has: if it holds no items, leave it out of X.",
             DataWarning,
@@ -76,12 +67,7 @@ def encode_tasks(
     alone = int(np.count_nonzero(tasks.present.sum(axis=1) < 2))
     if alone:
         warn(f"{alone} tasks of X show fewer than two items and say nothing: they are left out.", DataWarning)
-    refuse_two_weights(None if tasks.weight is None else columns.roles.weight, sample_weight)
-    weight = sample_weight if tasks.weight is None else tasks.weight
-    sizes = numbers, items.vocabulary.size, user, n_users
-    comparisons = as_comparisons(answers, *sizes, weight, time=tasks.time, **more)
-    columns.check_varying(comparisons)
-    return comparisons, answers
+    return as_comparisons(answers, numbers, items.vocabulary.size, sample_weight, **more), answers
 
 
 def predict_shares(

@@ -21,7 +21,7 @@ def stages(X, y, weight=None, user=None, sides=SIDES):
     tasks = tasks_of(X, user, sides)
     vocabulary, users = Vocabulary.from_columns(*tasks.shown), Vocabulary.from_columns(tasks.user)
     answers, numbers = read_answers(y, tasks), tasks.numbers(vocabulary)
-    pairs = as_comparisons(answers, numbers, vocabulary.size, users.encode(tasks.user), users.size, weight)
+    pairs = as_comparisons(answers, numbers, vocabulary.size, weight, user=users.encode(tasks.user), n_users=users.size)
     ids, found = vocabulary.ids, []
     for stage in range(pairs.stage.max() + 1):
         own = pairs.take(pairs.stage == stage)

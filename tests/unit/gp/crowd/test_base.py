@@ -72,10 +72,10 @@ def test_factors_are_numbered_as_those_of_the_posterior():
 
 def test_item_effects_are_those_of_the_first_fit_where_items_have_features():
     model = CrowdGPPL(items=DATA.table, n_factors=1, item_effects=False, random_state=0).fit(DATA.comparisons, DATA.y)
-    model._check_same_model()
+    model._refuse_other_model()
     model.set_params(item_effects=True)
     with pytest.raises(DataError, match="item_effects differs from that of the fit, which had False; got True"):
-        model._check_same_model()
+        model._refuse_other_model()
 
 
 def test_answers_without_weight_name_nobody():

@@ -400,7 +400,7 @@ def test_partial_fit_refuses_what_makes_another_model(tmp_path):
     model.set_params(order_effect=False)
     with pytest.raises(ValueError, match="labels must be 0 or 1"):
         model.partial_fit(TWO_PARTS[:1], [2])
-    with pytest.raises(DataError, match="items of partial_fit are for new items"):
+    with pytest.raises(DataError, match="items of partial_fit are for new ones"):
         GPPLClassifier().partial_fit(TWO_PARTS, ANSWERS, items=Table(np.eye(2)))
     np.testing.assert_array_equal(model.utility(), utility)
     save(model, tmp_path / "model")
