@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features
 
 # Means and standard deviations of logarithms:
-_VARIANCE = (1.0, 1.5)  # variance of f of a classifier
+# Variances of a classifier: of f, of a smooth part beside a linear one, and of that. Small ones cost little, since often
+# no feature matters: with means of 1, -1, 0 and standard deviations of 1.5 to 2, excess log-loss without signals is .043
+# in place of .032 with 60 rows, .009 in place of .004 with 200, and .002 less at most where signals are strong.
+_OF_CLASSES = (-1.0, 3.0), (-2.0, 3.0), (-1.0, 3.0)
 _RATE_VARIANCE = (0.0, 1.0)  # variance of log rates of counts: a mean grows with the exponential of half of it
-_VARIANCE_BESIDE = (-1.0, 2.0)  # variance of a smooth part beside a linear one
-_LINEAR = (0.0, 1.5)  # variance of a linear part
+_OF_REGRESSION = (-1.0, 2.0), (0.0, 1.5)  # variances of a smooth part beside a linear one, and of that
 SHARED_SD = 1.0  # shared length-scale of features, about its `mean_log_scales`
 _SINGLE_SD = 0.5  # length-scale of a feature, about the shared one
 _SINGLE_WIDTH = 0.3  # length-scale of a feature in a regression, with heavy tails: numbers tell irrelevant features
@@ -72,8 +74,9 @@ def classifier_priors(X: Features, kernel: Kernel) -> tuple[NormalPrior, ...]:
     """
     size = kernel.theta.size
     scales = length_scale_priors(_means(X, kernel), size, first=1)
+    variance, *both = _OF_CLASSES
     alone = size == 1 + X.shape[1]
-    return *((NormalPrior(one_hot(size, 0), *_VARIANCE),) if alone else _variance_priors(size)), *scales
+    return *((NormalPrior(one_hot(size, 0), *variance),) if alone else _variance_priors(size, *both)), *scales
 
 
 def count_priors(X: Features, kernel: Kernel) -> tuple[NormalPrior, ...]:
@@ -90,7 +93,7 @@ def regression_priors(X: Features, kernel: Kernel) -> Priors:
         NormalPrior(weights, mean, _RARE_SD) if rare else CauchyPrior(weights, mean, _SINGLE_WIDTH)
         for rare, (weights, mean, _) in zip(rows_apart(X) <= _RARE_ROWS, single, strict=True)
     )
-    return *(() if size == 1 + X.shape[1] else _variance_priors(size)), shared, *scales
+    return *(() if size == 1 + X.shape[1] else _variance_priors(size, *_OF_REGRESSION)), shared, *scales
 
 
 def no_priors(kernel: Kernel) -> Priors:  # noqa: ARG001 - the signature of the others
@@ -98,9 +101,11 @@ def no_priors(kernel: Kernel) -> Priors:  # noqa: ARG001 - the signature of the 
     return ()
 
 
-def _variance_priors(size: int) -> tuple[NormalPrior, NormalPrior]:
+def _variance_priors(
+    size: int, smooth: tuple[float, float], linear: tuple[float, float]
+) -> tuple[NormalPrior, NormalPrior]:
     """Return the priors of the variances of a smooth part, the first entry, and of a linear part, the last one."""
-    return NormalPrior(one_hot(size, 0), *_VARIANCE_BESIDE), NormalPrior(one_hot(size, size - 1), *_LINEAR)
+    return NormalPrior(one_hot(size, 0), *smooth), NormalPrior(one_hot(size, size - 1), *linear)
 
 
 def length_scale_priors(mean: Array, size: int, *, first: int = 0) -> tuple[NormalPrior, ...]:
