@@ -544,7 +544,7 @@ def _(kind):
     np.testing.assert_array_equal(found[:, 1], kind.fitted().predict(kind.X))
 
 
-@tool("`TransformedTargetRegressor`", **dict.fromkeys(("classes", "grades", "pairs", "crowd", "sparse"), CLASSES))
+@tool("`TransformedTargetRegressor`", **dict.fromkeys(("classes", "pairs", "crowd", "sparse"), CLASSES))
 def _(kind):
     model = TransformedTargetRegressor(clone(kind.model), transformer=StandardScaler())
     finite(model.fit(kind.X, kind.y, **kind.fit).predict(kind.X))
