@@ -343,9 +343,8 @@ def _log_likelihoods(
     # The rows of `posterior.users`, and its sites, may be in another order: by group and time.
     users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, extra, *sizes, c.context)
     n_extra, B = extra.shape[1], posterior.places.spread(posterior.B)
-    centred = posterior.m.copy()
-    centred[:n] -= centred[:n].mean()
-    centred[centred.size - n_extra :] = 0.0  # slopes are of the consensus, effects are not
+    centred = posterior.m - posterior.m[:n].mean()
+    centred[n:] = 0.0
     unexplained = np.eye(len(centred)) - np.outer(centred, centred) / max(float(centred @ centred), _LEAST)
     tastes = unexplained @ posterior.S_places @ unexplained.T
     of_user, result = _user_log_probs(likelihood, c.y, thresholds), np.zeros((posterior.n_users, _GRID.size))
