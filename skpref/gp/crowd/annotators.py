@@ -53,7 +53,8 @@ class Annotators(ColumnRecord):
         side. NaN if there are only ties.
     accuracy : ndarray of shape (n,)
         Posterior mean of the probability that an answer of the user agrees with the consensus, if it is no tie, on
-        average over the compared pairs of items, without order effects.
+        average over the compared pairs of items, without order effects; with ``context``, at the numbers of the rows,
+        where slopes are at their posterior means.
     accuracy_low : ndarray of shape (n,)
         Lower end of its credible interval.
     accuracy_high : ndarray of shape (n,)

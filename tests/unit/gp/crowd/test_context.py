@@ -213,7 +213,6 @@ def test_accuracies_are_at_the_numbers_of_the_rows():
     report = crowd().fit(X, y).annotators(n_samples=50)
     true = ndtr(np.abs(z)).mean()  # the pairs at the mean of the numbers: about one half
     assert report["accuracy"].mean() == pytest.approx(true, abs=0.06)
-    assert (report["accuracy_low"] < true).mean() > 0.7
 
 
 @pytest.mark.statistical  # losses over simulations; 3 of 3 by 0.02 nats, where the mean is 0.06
