@@ -53,7 +53,8 @@ class Annotators(ColumnRecord):
         side. NaN if there are only ties.
     accuracy : ndarray of shape (n,)
         Posterior mean of the probability that an answer of the user agrees with the consensus, if it is no tie, on
-        average over the compared pairs of items, without order effects.
+        average over the compared pairs of items, without order effects; with ``context``, at the numbers of the rows,
+        where slopes are at their posterior means.
     accuracy_low : ndarray of shape (n,)
         Lower end of its credible interval.
     accuracy_high : ndarray of shape (n,)
@@ -130,7 +131,8 @@ def describe_annotators(
     check_n_samples(n_samples)
     users, items = seen
     percentiles = np.array([50.0 * (1.0 - credibility), 50.0 * (1.0 + credibility)])
-    pairs = _sample_pairs(comparisons, rng)
+    shift = _shifts(posterior, comparisons)
+    pairs = _sample_pairs(comparisons, shift, rng)
     draws = _accuracy_draws(posterior, users, items, pairs, likelihood, n_samples, rng)
     reliability: tuple[Array | None, ...] = (None,) * 4
     factors = None
@@ -148,7 +150,7 @@ def describe_annotators(
     return Annotators(
         np.asarray(ids),
         n_labels,
-        _agreement(posterior, items, comparisons, users.size),
+        _agreement(posterior, items, comparisons, shift, users.size),
         *accuracy,
         np.sqrt(np.mean(posterior.deviations(users, items) ** 2, axis=1)),
         *reliability,
@@ -157,26 +159,35 @@ def describe_annotators(
     )
 
 
-def _sample_pairs(comparisons: Comparisons, rng: np.random.Generator) -> tuple[IntArray, IntArray, Array]:
-    """Return compared pairs (left, right, weight): all, or 300 drawn in proportion to their weights."""
+def _shifts(posterior: Posterior, comparisons: Comparisons) -> Array:
+    """Return what slopes add to differences of comparisons, at their posterior means, shape (P,)."""
+    if comparisons.context is None or not isinstance(posterior, PersonalPosterior):
+        return np.zeros(comparisons.n_pairs)
+    slopes = posterior.slopes
+    return np.sum(comparisons.context * (slopes[comparisons.left] - slopes[comparisons.right]), axis=1)
+
+
+def _sample_pairs(
+    comparisons: Comparisons, shift: Array, rng: np.random.Generator
+) -> tuple[IntArray, IntArray, Array, Array]:
+    """Return compared pairs (left, right, weight, shift): all, or 300 drawn in proportion to their weights."""
     n, weight = comparisons.n_pairs, comparisons.weight / comparisons.weight.sum()
     rows = np.arange(n)
     if n > POLICY.annotator_pairs:
         n = POLICY.annotator_pairs
         rows, weight = rng.choice(comparisons.n_pairs, n, p=weight), np.full(n, 1.0 / n)
-    sides = np.sort(np.column_stack([comparisons.left, comparisons.right])[rows], axis=1)
-    pairs, number = np.unique(sides, axis=0, return_inverse=True)
-    return pairs[:, 0], pairs[:, 1], np.asarray(np.bincount(number.ravel(), weight), dtype=np.float64)
+    left, right, shift = comparisons.left[rows], comparisons.right[rows], shift[rows]
+    if shift.any():
+        return left, right, weight, shift
+    pairs, number = np.unique(np.sort(np.column_stack([left, right]), axis=1), axis=0, return_inverse=True)
+    weight = np.bincount(number.ravel(), weight).astype(np.float64)
+    return pairs[:, 0], pairs[:, 1], weight, np.zeros(weight.size)
 
 
-def _agreement(posterior: Posterior, items: Items, comparisons: Comparisons, n_users: int) -> Array:
+def _agreement(posterior: Posterior, items: Items, comparisons: Comparisons, shift: Array, n_users: int) -> Array:
     """Return the share of each user's answers for the side that the consensus prefers; NaN with ties only."""
     utility = posterior.consensus.utility(items)[0]
-    difference = utility[comparisons.left] - utility[comparisons.right]
-    if comparisons.context is not None and isinstance(posterior, PersonalPosterior):
-        slopes = posterior.slopes
-        difference += np.sum(comparisons.context * (slopes[comparisons.left] - slopes[comparisons.right]), axis=1)
-    side = np.sign(difference)
+    side = np.sign(utility[comparisons.left] - utility[comparisons.right] + shift)
     decided = np.where(comparisons.y == 0.5, 0.0, comparisons.weight)
     user = np.asarray(comparisons.user)
     total = np.bincount(user, decided, n_users)
@@ -188,20 +199,23 @@ def _accuracy_draws(
     posterior: Posterior,
     users: Items,
     items: Items,
-    pairs: tuple[IntArray, IntArray, Array],
+    pairs: tuple[IntArray, IntArray, Array, Array],
     likelihood: Likelihood,
     n_samples: int,
     rng: np.random.Generator,
 ) -> Array:
     """Return draws of the probability that an answer of each user agrees with the consensus, shape (U, S)."""
-    left, right, weight = pairs
+    left, right, weight, shift = pairs
     used, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
     a, b = np.split(inverse, 2)
     t, draws = posterior.draws(users, items.take(used), n_samples, rng)
-    side, predict = np.sign(t[:, a] - t[:, b]), Tabulated(partial(left_without_ties, likelihood))
-    result = np.empty((users.size, n_samples))
+    side, predict = np.sign(t[:, a] - t[:, b] + shift), Tabulated(partial(left_without_ties, likelihood))
+    result, ends = np.empty((users.size, n_samples)), (a, b)
+    if shift.any():  # each comparison has sides of its own
+        ends = np.arange(a.size), a.size + np.arange(a.size)
+        draws = (np.hstack([f[:, a] + shift, f[:, b]]) for f in draws)
     for u, f in enumerate(draws):
-        result[u] = predict.mean_over_pairs(f, side, a, b, weight)
+        result[u] = predict.mean_over_pairs(f, side, *ends, weight)
     return result
 
 
@@ -282,14 +296,16 @@ class Reliability:
         ends = np.array([percentiles_of(_GRID, weight, percentiles) for weight in self.weight])
         return self.weight @ _GRID, ends[:, 0], ends[:, 1]
 
-    def accuracy(self, left: IntArray, right: IntArray, weight: Array, likelihood: Likelihood) -> tuple[Array, Array]:
+    def accuracy(
+        self, left: IntArray, right: IntArray, weight: Array, shift: Array, likelihood: Likelihood
+    ) -> tuple[Array, Array]:
         """Return accuracies at the grid points, the same for all users (G,), and their probabilities (U, G).
 
         The accuracy is the probability that an answer to one of these pairs, weighted, agrees with m if it is no tie.
         Probabilities are zero for users of whose pairs the others know nothing.
         """
         S, size = self.tastes, np.diag(self.tastes)
-        apart = np.abs(self.consensus[left] - self.consensus[right])
+        apart = np.abs(self.consensus[left] - self.consensus[right] + shift)
         apart /= np.sqrt(1.0 + np.maximum(size[left] + size[right] - 2.0 * S[left, right], 0.0))
         predict = Tabulated(partial(left_without_ties, likelihood))
         return predict(_GRID[:, None] * apart) @ weight, self.known[:, None] * self.weight

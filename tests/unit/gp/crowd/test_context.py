@@ -206,6 +206,15 @@ def test_leaderboards_in_a_context(model, data):
     assert report["reliability"].between(-1.0, 4.0).all()
 
 
+def test_accuracies_are_at_the_numbers_of_the_rows():
+    X, y, _, slope = prompts(0, 360)
+    z = (X["length"] - 50.0) / 20.0 * 3.0 * (slope[X["a"]] - slope[X["b"]])  # items differ by their slopes alone
+    y = (np.random.default_rng(1).random(360) < ndtr(z)).astype(float)
+    report = crowd().fit(X, y).annotators(n_samples=50)
+    true = ndtr(np.abs(z)).mean()  # the pairs at the mean of the numbers: about one half
+    assert report["accuracy"].mean() == pytest.approx(true, abs=0.06)
+
+
 @pytest.mark.statistical  # losses over simulations; 3 of 3 by 0.02 nats, where the mean is 0.06
 def test_context_beats_the_pooled_fit():
     covered = []

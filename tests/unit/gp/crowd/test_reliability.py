@@ -163,7 +163,7 @@ def test_what_a_posterior_of_the_reliability_says():
     np.testing.assert_allclose(mean, [0.0, 7.5, -10.0])
     assert low[2] == -10.0
     assert high[1] == 10.0
-    accuracy, probability = record.accuracy(np.array([0]), np.array([1]), np.ones(1), PairwiseProbit())
+    accuracy, probability = record.accuracy(np.array([0]), np.array([1]), np.ones(1), np.zeros(1), PairwiseProbit())
     wanted = ndtr(0.2 * grid / np.sqrt(1.0 + 0.5 + 0.7 - 2.0 * 0.1))
     np.testing.assert_allclose(accuracy, wanted, atol=1e-9)
     np.testing.assert_allclose(probability[1], weight[1])
