@@ -39,7 +39,7 @@ from skpref.gp.pairwise.comparison import ComparisonClassifier
 from skpref.gp.pairwise.fit import typical_size
 from skpref.gp.pairwise.sharded import is_dated, numbered
 from skpref.gp.pairwise.tasks import TASKS
-from skpref.gp.pairwise.thresholds import TieThresholds, predict_answers
+from skpref.gp.pairwise.thresholds import TieThresholds
 from skpref.gp.posterior import check_blocks
 from skpref.inference.blocks import StackedBlock
 from skpref.inference.problem import State
@@ -47,7 +47,6 @@ from skpref.inference.scale import check_scales
 from skpref.inference.terms.base import Segment
 from skpref.kernels.checks import check_kernel
 from skpref.likelihoods import Likelihood, PairwiseTies
-from skpref.likelihoods.ties import share_of_left
 from skpref.settings import FactorPrior, Gamma
 
 if TYPE_CHECKING:
@@ -576,22 +575,12 @@ class CrowdBase(ComparisonClassifier):
             return np.full(self._users.seen.size, self.likelihood_.threshold)
         return np.exp(self._thresholds.mean)
 
-    def _answers(self, X: Any) -> Array:
-        if getattr(self, "_thresholds", None) is None:
-            return super()._answers(X)
-        rows = self._read(X, reset=False, weighted=False)
-        users, number = self._users_of_rows(rows.user)
-        return self._answers_of_users(self._moments_of(rows), np.append(users.position, -1)[number])
+    def _log_thresholds(self, rows: PairRows) -> tuple[Array, Array] | None:
+        return None if self._thresholds is None else self._log_thresholds_of(*self._users_of_rows(rows.user))
 
-    def _answers_of_users(self, moments: tuple[Array, Array], position: IntArray) -> Array:
-        """Return the probabilities of left, tie and right, given positions of users, -1 for unseen ones, (n, 3)."""
-        likelihood: Any = self.likelihood_
-        return predict_answers(likelihood, *moments, self._thresholds.moments(position))
-
-    def _left_probability(self, X: Any) -> Array:
-        if getattr(self, "_thresholds", None) is None:
-            return super()._left_probability(X)
-        return share_of_left(self._answers(X))
+    def _log_thresholds_of(self, users: Items, number: IntArray) -> tuple[Array, Array] | None:
+        """Return moments of the log thresholds of ties of users by number, -1 of an unseen one; None: all share one."""
+        return None if self._thresholds is None else self._thresholds.moments(np.append(users.position, -1)[number])
 
     def _set_factors(self, fit: CrowdFit) -> None:
         """Set scales and means of all factors by number; dropped factors are zero."""

@@ -429,10 +429,6 @@ class CrowdGPPL(CrowdMarket):
 
     # ------------------------------------------------------------- predicting
 
-    def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
-        self._refuse_tasks("this method", "predict_proba, utility or rank")
-        return self._moments_of(self._read(X, reset=False, weighted=False), order=order)
-
     def _moments_of(self, rows: PairRows, *, order: bool = True) -> tuple[Array, Array]:
         self._refuse_other_covariates()
         pairs = self._items.pairs(rows.left, rows.right)

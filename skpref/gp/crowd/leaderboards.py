@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -22,7 +22,6 @@ from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import describe_unknown, holds_features
 from skpref.gp.pairwise.over_time import UtilityCurves
 from skpref.gp.pairwise.ranking import Ranking, WinMatrix, rank_draws, rank_items, whole_numbers, win_matrix
-from skpref.likelihoods.ties import share_of_left
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -43,39 +42,6 @@ _MAX_DRAWN = 2**24  # entries of factors drawn at once: 128 MB
 class CrowdLeaderboards(CrowdBase):
     """What the items are worth to all, or to one user."""
 
-    @overload
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        users: Table | MatrixLike | None = None,
-        *,
-        groups: Mapping[Any, Hashable] | None = None,
-        context: Mapping[Any, float] | None = None,
-        at: Any = None,
-        return_std: Literal[False] = False,
-    ) -> Array: ...
-    @overload
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        users: Table | MatrixLike | None = None,
-        *,
-        groups: Mapping[Any, Hashable] | None = None,
-        context: Mapping[Any, float] | None = None,
-        at: Any = None,
-        return_std: Literal[True],
-    ) -> tuple[Array, Array]: ...
-    @overload
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        users: Table | MatrixLike | None = None,
-        *,
-        groups: Mapping[Any, Hashable] | None = None,
-        context: Mapping[Any, float] | None = None,
-        at: Any = None,
-        return_std: bool,
-    ) -> Array | tuple[Array, Array]: ...
     def utility(
         self,
         items: Table | MatrixLike | None = None,
@@ -85,7 +51,7 @@ class CrowdLeaderboards(CrowdBase):
         context: Mapping[Any, float] | None = None,
         at: Any = None,
         return_std: bool = False,
-    ) -> Array | tuple[Array, Array]:
+    ) -> Any:
         """Return the posterior utilities of items, for the consensus or for users.
 
         Parameters
@@ -311,11 +277,7 @@ class CrowdLeaderboards(CrowdBase):
         left, right = np.divmod(np.arange(chosen.size**2), chosen.size)
         number = np.full(left.size, 0 if is_known.size else -1)
         moments = self._group_posterior(groups, at, context).pairs((users, number), chosen, left, right, order=False)
-        if getattr(self, "_thresholds", None) is None:
-            left_wins = self.likelihood_.predict(*moments)
-        else:
-            left_wins = share_of_left(self._answers_of_users(moments, np.append(users.position, -1)[number]))
-        predicted = left_wins.reshape(chosen.size, chosen.size)
+        predicted = self._left_at(moments, self._log_thresholds_of(users, number)).reshape(chosen.size, chosen.size)
         return win_matrix(predicted, ids, chosen, self._answers_of(user, groups))
 
     def _levels_at(

@@ -42,8 +42,9 @@ from skpref.gp.pairwise.effects import describe_effects
 from skpref.gp.pairwise.levels import GroupLevels, units_of_context
 from skpref.gp.pairwise.sharded import may_show_several, roles_of
 from skpref.gp.pairwise.tasks import TASKS, add_positions, chosen_items, encode_tasks, predict_shares
+from skpref.gp.pairwise.thresholds import predict_answers
 from skpref.likelihoods import Luce, PairwiseMargin, PairwiseProbitTies, PairwiseTies
-from skpref.likelihoods.ties import sum_of_sides
+from skpref.likelihoods.ties import share_of_left, sum_of_sides
 from skpref.metrics import pair_accuracy
 from skpref.settings import HasSettings
 
@@ -318,8 +319,20 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
 
     # ------------------------------------------------------------------------------------------------------ predictions
     @abstractmethod
-    def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
+    def _moments_of(self, rows: PairRows, *, order: bool = True) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the projection of each row, with or without the order effect."""
+
+    @abstractmethod
+    def _log_thresholds(self, rows: PairRows) -> tuple[Array, Array] | None:
+        """Return means and variances of the log thresholds of ties of each row; None where all rows share one."""
+
+    def _asked(self, X: Any) -> PairRows:
+        """Return comparisons to predict."""
+        self._refuse_tasks("this method", "predict_proba, utility or rank")
+        return self._read(X, reset=False, weighted=False)
+
+    def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
+        return self._moments_of(self._asked(X), order=order)
 
     def latent_mean_and_variance(self, X: IdRows) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the utility difference, left minus right.
@@ -392,7 +405,7 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
 
     def _answers(self, X: Any) -> Array:
         """Return the probabilities of left, tie and right, or of all grades, the largest first, shape (n, L)."""
-        moments = self._moments(X)  # checks that the estimator is fitted
+        rows = self._asked(X)
         likelihood: Any = self.likelihood_
         if not likelihood.ties_are_answers:
             raise DataError(
@@ -400,12 +413,23 @@ class ComparisonClassifier(ClassifierMixin, CallbackMixin, HasSettings, ABC):
                 "Fit with likelihood='probit-ties', 'logit-ties' or 'davidson', or with 'auto' and a y of wins and "
                 "ties, without soft labels"
             )
-        return np.asarray(likelihood.predict_answers(*moments))
+        return self._answers_at(self._moments_of(rows), self._log_thresholds(rows))
+
+    def _answers_at(self, moments: tuple[Array, Array], log_b: tuple[Array, Array] | None) -> Array:
+        """Return the probabilities of the answers, given moments of the differences and of the log thresholds."""
+        likelihood: Any = self.likelihood_
+        if log_b is None:
+            return np.asarray(likelihood.predict_answers(*moments))
+        return predict_answers(likelihood, *moments, log_b)
+
+    def _left_at(self, moments: tuple[Array, Array], log_b: tuple[Array, Array] | None) -> Array:
+        """Return the probability that the left item is preferred, given the same."""
+        return self.likelihood_.predict(*moments) if log_b is None else share_of_left(self._answers_at(moments, log_b))
 
     def _left_probability(self, X: Any) -> Array:
         """Return the probability that the left item is preferred, shape (n,)."""
-        mean, variance = self._moments(X)  # checks that the estimator is fitted
-        return self.likelihood_.predict(mean, variance)
+        rows = self._asked(X)
+        return self._left_at(self._moments_of(rows), self._log_thresholds(rows))
 
     @accept_collections
     def predict_margin(self, X: IdRows) -> tuple[Array, Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -25,8 +25,6 @@ from skpref.gp.pairwise.comparison import ComparisonClassifier
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import SkillDynamics, UtilityCurves
 from skpref.gp.pairwise.ranking import WinMatrix, predicted_wins, rank_items, whole_numbers, win_matrix
-from skpref.gp.pairwise.thresholds import predict_answers
-from skpref.likelihoods.ties import share_of_left
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -100,21 +98,19 @@ class PairPredictions(ComparisonClassifier):
         levels = self._levels.number_rows(tasks)
         return self._pair_moments(pairs, covariates, tasks.time[task], None if levels is None else levels[task])
 
-    def _pairs(self, X: Any, *, tell_new_apart: bool = False) -> tuple[PairRows, Items, IntArray, IntArray]:
-        """Return the rows of X, their items and the two sides; new items may be told apart from row to row."""
-        check_is_fitted(self)
-        rows, known = self._read(X, reset=False, weighted=False), self._items
+    def _pairs(self, rows: PairRows, *, tell_new_apart: bool = False) -> tuple[Items, IntArray, IntArray]:
+        """Return the items of rows and the two sides; new items may be told apart from row to row."""
         self._refuse_other_covariates()
         self._refuse_other_times(rows)
+        known = self._items
         if tell_new_apart and known.features is None:
             known = known.with_new(None, *self._id_columns(rows)["items"])
-        return rows, *(known.teams if self._has_teams else known.pairs)(rows.left, rows.right)
+        return (known.teams if self._has_teams else known.pairs)(rows.left, rows.right)
 
-    def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
-        rows, items, left, right = self._pairs(X)
+    def _moments_of(self, rows: PairRows, *, order: bool = True) -> tuple[Array, Array]:
+        pairs, covariates = self._pairs(rows), rows.covariates if order else None
         levels = None if rows.time is None else self._levels.number_rows(rows)
-        covariates = rows.covariates if order else None
-        return self._pair_moments((items, left, right), covariates, rows.time, levels, order=order)
+        return self._pair_moments(pairs, covariates, rows.time, levels, order=order)
 
     def _pair_moments(
         self,
@@ -144,7 +140,8 @@ class PairPredictions(ComparisonClassifier):
         ndarray of shape (n, n)
             Covariances, in squared units of the answer noise.
         """
-        rows, items, left, right = self._pairs(X, tell_new_apart=True)
+        rows = self._asked(X)
+        items, left, right = self._pairs(rows, tell_new_apart=True)
         posterior = self.posterior_
         if rows.time is not None:
             levels = self._levels.number_rows(rows)
@@ -281,7 +278,7 @@ class PairPredictions(ComparisonClassifier):
         pairs, levels = (items, comparisons.left, comparisons.right), comparisons.levels
         moments = self._pair_moments(pairs, comparisons.covariates, comparisons.time, levels)
         if self.likelihood_.ties_are_answers:
-            answers = self._answers_in(moments, levels)
+            answers = self._answers_at(moments, self._log_thresholds_in(levels))
             return answers @ np.linspace(1.0, 0.0, answers.shape[1])
         return self.likelihood_.predict(*moments)
 
@@ -294,46 +291,13 @@ class PairPredictions(ComparisonClassifier):
             return None
         return np.exp(moving.thresholds.mean).reshape(moving.items.groups.sizes)
 
-    def _answers_in(self, moments: tuple[Array, Array], levels: Array | None) -> Array:
-        """Return the probabilities of the answers to rows in groups, shape (n, L)."""
-        likelihood: Any = self.likelihood_
-        if self.tie_thresholds_ is None or (log_b := self.moving_posterior_.log_thresholds(levels)) is None:
-            return np.asarray(likelihood.predict_answers(*moments))
-        return predict_answers(likelihood, *moments, log_b)
+    def _log_thresholds(self, rows: PairRows) -> tuple[Array, Array] | None:
+        return None if self.tie_thresholds_ is None else self._log_thresholds_in(self._levels.number_rows(rows))
 
-    def _answers(self, X: Any) -> Array:
-        if self.tie_thresholds_ is None:
-            return super()._answers(X)
-        rows = self._read(X, reset=False, weighted=False)
-        return self._answers_in(self._moments(X), self._levels.number_rows(rows))
+    def _log_thresholds_in(self, levels: Array | None) -> tuple[Array, Array] | None:
+        """Return moments of the log thresholds of ties of rows in groups; None where all share one."""
+        return None if self.tie_thresholds_ is None else self.moving_posterior_.log_thresholds(levels)
 
-    def _left_probability(self, X: Any) -> Array:
-        return super()._left_probability(X) if self.tie_thresholds_ is None else share_of_left(self._answers(X))
-
-    @overload
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        *,
-        at: Any = None,
-        groups: Mapping[Any, Hashable] | None = None,
-        context: Mapping[Any, float] | None = None,
-        return_std: Literal[False] = False,
-        return_cov: Literal[False] = False,
-        item_effects: bool = True,
-    ) -> Array: ...
-    @overload
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        *,
-        at: Any = None,
-        groups: Mapping[Any, Hashable] | None = None,
-        context: Mapping[Any, float] | None = None,
-        return_std: bool = False,
-        return_cov: bool = False,
-        item_effects: bool = True,
-    ) -> tuple[Array, Array]: ...
     def utility(
         self,
         items: Table | MatrixLike | None = None,
