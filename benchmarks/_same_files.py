@@ -201,7 +201,7 @@ def client() -> Any:
     """A cluster of threads in this process, until the process ends."""
     from distributed import Client
 
-    return Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None)
+    return Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0")
 
 
 def lazy(rows: pd.DataFrame) -> Any:

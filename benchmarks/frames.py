@@ -177,7 +177,7 @@ def main(names: list[str]) -> None:
     logging.disable(logging.ERROR)
     mlflow.set_tracking_uri(f"sqlite:///{tempfile.mkdtemp()}/mlflow.db")
     kinds = frames()
-    client = Client(processes=False, dashboard_address=None)
+    client = Client(processes=False, dashboard_address=":0")
     reasons: list[str] = []
     print(f"{'':12}" + "".join(f"{kind:>14}" for kind in kinds))
     for name in names or MODELS:

@@ -34,7 +34,7 @@ def test_whatever_a_block_changes_is_named_and_restored(tmp_path, monkeypatch):
 def test_a_client_of_dask_is_closed():
     distributed = pytest.importorskip("distributed")
     with restored() as left:
-        client = distributed.Client(processes=False, dashboard_address=None)
+        client = distributed.Client(processes=False, dashboard_address=":0")
         with restored() as within:
             pass
         assert client.status == "running"

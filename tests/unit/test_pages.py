@@ -225,8 +225,8 @@ LESS = {
     "KFold(4": "KFold(2",
     "cv=3)": "cv=2)",
     "cv=3, scoring": "cv=2, scoring",
-    'Client("scheduler:8786")': "Client(processes=False, dashboard_address=None)",
-    "Client(n_workers=2, threads_per_worker=1)": "Client(processes=False, dashboard_address=None)",
+    'Client("scheduler:8786")': 'Client(processes=False, dashboard_address=":0")',
+    "Client(n_workers=2, threads_per_worker=1)": 'Client(processes=False, dashboard_address=":0")',
     "s3://bucket/": "",
     "n_startup_trials=5)": "n_startup_trials=5), n_jobs=None",
 }
