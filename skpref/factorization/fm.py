@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -180,8 +180,14 @@ class VariationalFM(RegressorMixin, FactorizationMachine):
             return self.fit(X, y, sample_weight)
         return self._partial_fit(X, y, None, sample_weight, freeze)
 
+    @overload
+    def predict(self, X: MatrixLike, *, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict(self, X: MatrixLike, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict(self, X: MatrixLike, *, return_std: bool) -> Array | tuple[Array, Array]: ...
     @accept_collections
-    def predict(self, X: MatrixLike, *, return_std: bool = False) -> Any:
+    def predict(self, X: MatrixLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict targets.
 
         Parameters

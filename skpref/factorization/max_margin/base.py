@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -562,8 +562,14 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
         rows = self._rows(X)
         return self.posterior_.probabilities(*rows, self.posterior_.calibration)
 
+    @overload
+    def predict_score(self, X: IdRows, *, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict_score(self, X: IdRows, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict_score(self, X: IdRows, *, return_std: bool) -> Array | tuple[Array, Array]: ...
     @accept_collections
-    def predict_score(self, X: IdRows, *, return_std: bool = False) -> Any:
+    def predict_score(self, X: IdRows, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Return the posterior mean of the score x_ij, which the user's thresholds cut into levels.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from scipy.special import ndtri
@@ -42,6 +42,39 @@ _MAX_DRAWN = 2**24  # entries of factors drawn at once: 128 MB
 class CrowdLeaderboards(CrowdBase):
     """What the items are worth to all, or to one user."""
 
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        users: Table | MatrixLike | None = None,
+        *,
+        groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
+        at: Any = None,
+        return_std: Literal[False] = False,
+    ) -> Array: ...
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        users: Table | MatrixLike | None = None,
+        *,
+        groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
+        at: Any = None,
+        return_std: Literal[True],
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        users: Table | MatrixLike | None = None,
+        *,
+        groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
+        at: Any = None,
+        return_std: bool,
+    ) -> Array | tuple[Array, Array]: ...
     def utility(
         self,
         items: Table | MatrixLike | None = None,
@@ -51,7 +84,7 @@ class CrowdLeaderboards(CrowdBase):
         context: Mapping[Any, float] | None = None,
         at: Any = None,
         return_std: bool = False,
-    ) -> Any:
+    ) -> Array | tuple[Array, Array]:
         """Return the posterior utilities of items, for the consensus or for users.
 
         Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -262,7 +262,13 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         coordinates: Array = self.fit(X, y, **fit_params).transform(X)
         return coordinates
 
-    def transform(self, X: ArrayLike, *, return_std: bool = False) -> Any:
+    @overload
+    def transform(self, X: ArrayLike, *, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def transform(self, X: ArrayLike, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def transform(self, X: ArrayLike, *, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def transform(self, X: ArrayLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Infer the coordinates of rows, each by itself, with the learnt functions.
 
         Parameters
@@ -282,7 +288,13 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         inputs, _ = self._infer(X)
         return (inputs.mu, np.sqrt(inputs.s)) if return_std else inputs.mu
 
-    def inverse_transform(self, X: ArrayLike, *, return_std: bool = False) -> Any:
+    @overload
+    def inverse_transform(self, X: ArrayLike, *, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def inverse_transform(self, X: ArrayLike, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def inverse_transform(self, X: ArrayLike, *, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def inverse_transform(self, X: ArrayLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict the features at given coordinates.
 
         Parameters
@@ -310,7 +322,13 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         # A variance of 0 would have an infinite logarithm; this one is 0 for the kernel.
         return self._features(Inputs(points, np.full(points.shape, np.finfo(np.float64).tiny)), return_std=return_std)
 
-    def reconstruct(self, X: ArrayLike, *, return_std: bool = False) -> Any:
+    @overload
+    def reconstruct(self, X: ArrayLike, *, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def reconstruct(self, X: ArrayLike, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def reconstruct(self, X: ArrayLike, *, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def reconstruct(self, X: ArrayLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict the features of rows from their inferred coordinates, whose uncertainty is taken into account.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -513,7 +513,13 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
         )
         return np.ascontiguousarray(rows[:, self._used]) if precomputed else canonical(rows)
 
-    def predict_latent(self, X: MatrixLike, return_std: bool = False) -> Any:
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def predict_latent(self, X: MatrixLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict f.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from scipy.special import ndtri
@@ -298,6 +298,30 @@ class PairPredictions(ComparisonClassifier):
         """Return moments of the log thresholds of ties of rows in groups; None where all share one."""
         return None if self.tie_thresholds_ is None else self.moving_posterior_.log_thresholds(levels)
 
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        *,
+        at: Any = None,
+        groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        item_effects: bool = True,
+    ) -> Array: ...
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        *,
+        at: Any = None,
+        groups: Mapping[Any, Hashable] | None = None,
+        context: Mapping[Any, float] | None = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+        item_effects: bool = True,
+    ) -> tuple[Array, Array]: ...
     def utility(
         self,
         items: Table | MatrixLike | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -350,8 +350,18 @@ class GPPLRegressor(RegressorMixin, CallbackMixin, HasSettings):
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         return Items.new(canonical(X))
 
+    @overload
+    def predict(
+        self, X: MatrixLike, return_std: Literal[False] = False, return_cov: Literal[False] = False
+    ) -> Array: ...
+    @overload
+    def predict(self, X: MatrixLike, return_std: Literal[True], return_cov: bool = False) -> tuple[Array, Array]: ...
+    @overload
+    def predict(self, X: MatrixLike, *, return_cov: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict(self, X: MatrixLike, return_std: bool, return_cov: bool = False) -> Array | tuple[Array, Array]: ...
     @accept_collections
-    def predict(self, X: MatrixLike, return_std: bool = False, return_cov: bool = False) -> Any:
+    def predict(self, X: MatrixLike, return_std: bool = False, return_cov: bool = False) -> Array | tuple[Array, Array]:
         """Return the posterior utilities of items.
 
         Parameters

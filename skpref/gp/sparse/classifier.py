@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -492,7 +492,13 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
 
     # ------------------------------------------------------------- predicting
 
-    def predict_latent(self, X: MatrixLike, return_std: bool = False) -> Any:
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def predict_latent(self, X: MatrixLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict f.
 
         Parameters

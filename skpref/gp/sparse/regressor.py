@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -449,6 +449,46 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
 
     # ------------------------------------------------------------- predicting
 
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        *,
+        noise: bool = ...,
+        exposure: ArrayLike | None = ...,
+    ) -> Array: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        *,
+        noise: bool = ...,
+        exposure: ArrayLike | None = ...,
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: bool = False,
+        *,
+        return_cov: Literal[True],
+        noise: bool = ...,
+        exposure: ArrayLike | None = ...,
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        noise: bool = ...,
+        exposure: ArrayLike | None = ...,
+    ) -> Array | tuple[Array, Array]: ...
     @accept_collections
     def predict(
         self,
@@ -458,7 +498,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         *,
         noise: bool = True,
         exposure: ArrayLike | None = None,
-    ) -> Any:
+    ) -> Array | tuple[Array, Array]:
         """Predict targets.
 
         Parameters
@@ -509,7 +549,13 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         noise_deviation = np.sqrt(noise_variance(self.likelihood_)) if noise else 0.0
         return predicted, np.hypot(np.sqrt(variance), noise_deviation) * self.y_scale_
 
-    def predict_latent(self, X: MatrixLike, return_std: bool = False) -> Any:
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def predict_latent(self, X: MatrixLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict f on the scale of the likelihood: standardised targets, or the log of counts over `likelihood_.rate`.
 
         Parameters
