@@ -201,12 +201,15 @@ def test_a_million_comparisons_merge_in_a_fraction_of_a_second():
     rng = np.random.default_rng(0)
     left = rng.integers(0, 50_000, 1_000_000)
     pairs = from_labels(left, (left + rng.integers(1, 50_000, 1_000_000)) % 50_000, rng.random(1_000_000), 50_000)
-    start = time.process_time()
-    np.argsort(pairs.left * 50_000 + pairs.right)
-    sort = time.process_time() - start
-    start = time.process_time()
-    merged = pairs.merged()
-    assert time.process_time() - start < 20 * sort  # 0.2 s and 5 sorts measured
+    seconds = []
+    for _ in range(3):  # the least of three, since other processes slow any of them
+        start = time.process_time()
+        np.argsort(pairs.left * 50_000 + pairs.right)
+        middle = time.process_time()
+        merged = pairs.merged()
+        seconds.append((middle - start, time.process_time() - middle))
+    sort, merge = np.min(seconds, axis=0)
+    assert merge < 20 * sort  # 0.2 s and 5 sorts measured
     assert merged.n_pairs < 1_000_000
 
 
