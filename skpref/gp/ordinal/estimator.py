@@ -71,8 +71,9 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
         Covariance of f: a kernel of `skpref.kernels` or scikit-learn, or
 
         - "auto": an average over smooth and rough kernels, with one length-scale or one per feature, with and without a
-          linear part, weighted by their evidence under weak priors. The search uses samples of 250 and then 600 rows
-          (1,000 before "vb" and "svi"). Thresholds and noise are then fitted to all rows. Features need no scaling, and
+          linear part, weighted by their evidence under weak priors. The search is by "ep" and uses samples of 250 and
+          then 600 rows (1,000 before "vb" and "svi"). Thresholds and noise are then fitted to all rows. Rows of weight
+          w < 1 take part with probability w. Features need no scaling, and
           there are no random starts. If a feature is more than 1e5 standard deviations away from 0, linear
           parts are not tried: centre it.
         - None: the squared exponential of [CG05]_ with one length-scale, which starts at the median distance of rows.

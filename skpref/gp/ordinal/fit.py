@@ -105,7 +105,7 @@ def fit_ordinal(
         first_kernel, likelihood = _first_hyperparameters(data, n_levels, kernel, config, rng, start)
         fixed_kernel = start is not None and start.search == "skip"
         if kernel == "auto" and start is None and config.n_restarts is not None:
-            families = _sampled_families(data, likelihood, config, rng)
+            families = _sampled_families(_seen(data, rng), likelihood, config, rng)
             fits = [
                 _infer_exact(data, family, config)
                 if exact
@@ -203,10 +203,12 @@ def _search(
 def _sampled_families(
     data: OrdinalData, likelihood: OrdinalProbit, config: OrdinalConfig, rng: np.random.Generator
 ) -> list[FamilyFit]:
-    """Search all families at samples of rows, then thresholds and noise of the best at all rows."""
-    exact = config.inference in {"ep", "laplace"}
-    if not exact:  # its thresholds and noise are learnt with the posterior
-        config = replace(config, inference="laplace" if np.any(data.weight < 1.0) else "ep")
+    """Search all families at samples of rows, then thresholds and noise of the best at all rows, by "ep".
+
+    Laplace's evidence overrates kernels with little noise: a mode between two thresholds has hardly any curvature.
+    """
+    exact = config.inference in {"ep", "laplace"}  # else thresholds and noise are learnt with the posterior
+    config = replace(config, inference="ep")
     sizes = POLICY.few_rows, POLICY.more_rows if exact else POLICY.sparse_rows
     few, more = (_sample(data, size, rng) for size in sizes)
     others = (OrdinalLogit, OrdinalRobust) if config.likelihood == "auto" and exact else ()
@@ -312,6 +314,17 @@ def _choose_points(
     scale: Any = getattr(kernel, "length_scale", None)
     scale = scale if scale is None or np.all(np.isfinite(scale)) else None
     return inducing.choose(data.X, config.n_inducing, config.inducing, rng, scale, kernel=kernel)
+
+
+def _seen(data: OrdinalData, rng: np.random.Generator) -> OrdinalData:
+    """Return rows of weight >= 1 for "ep": one of weight w < 1 is seen with probability w, more often in small data."""
+    if not np.any(data.weight < 1.0):
+        return data
+    p = np.minimum(data.weight, 1.0)
+    p = np.minimum(p * max(1.0, POLICY.few_rows / float(p.sum())), 1.0)
+    by_level = np.argsort(data.y, kind="stable")  # of every level a share
+    index = np.sort(by_level[np.diff(np.floor(np.cumsum(p[by_level]) + rng.random()), prepend=0.0) > 0.0])
+    return replace(data, X=data.X[index], y=data.y[index], weight=np.maximum(data.weight[index], 1.0))
 
 
 def _sample(data: OrdinalData, n_rows: int, rng: np.random.Generator) -> OrdinalData:

@@ -1,5 +1,6 @@
 """The steps of an ordinal fit: the sample of the search, and inducing points of an earlier fit."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.testing import assert_allclose
 from skpref import GPOrdinalRegressor
 from skpref.gp.ordinal import fit
 from skpref.gp.ordinal.evidence import OrdinalData
+from skpref.gp.ordinal.policy import POLICY
 from skpref.likelihoods import OrdinalProbit
 
 
@@ -36,6 +38,29 @@ def test_a_posterior_at_inducing_points_is_used_again_at_the_same_points_only():
         chosen, again = fit._inducing_points(data, None, config, rng, SimpleNamespace(points=earlier, state=state))
         assert_allclose(chosen, points)
         assert again is (state if used else None)
+
+
+def test_families_are_searched_by_ep_where_weights_are_below_one():
+    # 60 rows are few: the search sees them all, and Laplace's evidence has no say.
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    y = np.digitize(3.0 * np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=60), [-1.0, 1.0])
+    whole, parts = (GPOrdinalRegressor().fit(X, y, sample_weight=np.full(60, weight)) for weight in (1.0, 0.9))
+    assert (whole.inference_, parts.inference_) == ("ep", "laplace")
+    # Only the start differs, by the half observation that each level counts more.
+    assert_allclose(parts.kernel_.theta, whole.kernel_.theta, rtol=1e-3)
+    assert_allclose([*parts.thresholds_, parts.noise_], [*whole.thresholds_, whole.noise_], rtol=1e-3)
+
+
+def test_rows_that_a_search_sees_are_drawn_by_weight_and_level():
+    n = 4000
+    data = OrdinalData(np.arange(float(n))[:, None], np.arange(n) % 4.0, np.tile([0.1, 0.9, 1.0, 3.0], n // 4))
+    seen = fit._seen(data, np.random.default_rng(0))
+    assert_allclose(np.bincount(seen.y.astype(int)), [100, 900, 1000, 1000], atol=1)
+    assert_allclose(seen.weight, np.where(seen.y == 3, 3.0, 1.0))
+    assert fit._seen(seen, np.random.default_rng(0)) is seen
+    few = replace(data, weight=np.full(n, 1e-9))
+    assert abs(fit._seen(few, np.random.default_rng(0)).n - POLICY.few_rows) <= 1
 
 
 @pytest.mark.parametrize(
