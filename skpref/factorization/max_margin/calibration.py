@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from skpref.data.ratings import Ratings
 from skpref.factorization.max_margin.chains import pool_states
 from skpref.factorization.max_margin.posterior import Calibration, level_losses, parts
 from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import Plan, run
+from skpref.inference.hyper import maximise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,8 +116,8 @@ def best_calibration(folds: Sequence[Fold], n_samples: int) -> Calibration:
         weight = weights * (ratio / n + correction * ratio * (ratio - square))
         heat = inverse * (losses[:, row, level] - (p * losses).sum(axis=-1))
         slope = np.append(np.vdot(weight, heat), frequency - np.einsum("si,sik->k", weight, p))
-        return 0.5 * float(parameters @ parameters) - float(value), parameters - slope
+        return float(value) - 0.5 * float(parameters @ parameters), slope - parameters
 
-    bounds = [POLICY.log_temperatures] + [(None, None)] * n_levels
-    found = minimize(objective, np.zeros(1 + n_levels), jac=True, method="L-BFGS-B", bounds=bounds).x
+    bounds = np.vstack([POLICY.log_temperatures, np.tile([-np.inf, np.inf], (n_levels, 1))])
+    found = maximise(objective, np.zeros(1 + n_levels), bounds, max_iter=200, tol=1e-6).theta
     return Calibration(float(np.exp(found[0])), found[1:])
