@@ -264,6 +264,8 @@ class Columns:
             advice = f"; empty such cells, then {self.leave_out}"
         elif meaning == "a covariate":
             advice = "; of words, make a column of 0 and 1 for each"
+        elif meaning == "a score":
+            advice = "; who won, as an id or a word such as home, H or draw, is read by from_winners, or --winner"
         return self.fault(f"expected a number{more}, got {shorten(cell)}{advice}", row, name)
 
 
