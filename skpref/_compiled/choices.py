@@ -7,6 +7,7 @@ its matrix is that of a graph (its rows sum to 0), it is a precision for each pa
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -25,6 +26,8 @@ _NARROWEST, _WIDEST = 0.2, 5.0
 # Differences, and weight, up to which sites match the tilted distribution. Beyond, the inverse of a covariance from few
 # points is too large, or weights of points vary too much: then sites are variational.
 _MOST_MATCHED, _HEAVIEST = 8, 3.0
+_FAST = {"contract", "reassoc", "nsz"}  # flags for sums over points
+_INVERSE = tuple(1.0 / math.factorial(n) for n in range(11))  # of the factorials; divisions are slow
 
 
 @njit()
@@ -76,30 +79,38 @@ def _root_of_differences(low, k, variance, is_smooth):  # type: ignore[no-untype
 
 
 @njit()
-def _bounded(M, low, high):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return M with eigenvalues that are moved between two numbers."""
-    n = M.shape[0]  # mostly none must move, as two Cholesky factors show
-    F, inside = np.empty((n, n)), True
-    for side in range(2):
-        for j in range(n):
-            pivot = M[j, j] - low if side == 0 else high - M[j, j]
+def _is_above(M, low, sign):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Tell whether sign (M - low I) has a Cholesky factor."""
+    n = M.shape[0]
+    F = np.empty((n, n))
+    for j in range(n):
+        pivot = sign * (M[j, j] - low)
+        for k in range(j):
+            pivot -= F[j, k] * F[j, k]
+        if not pivot > 0.0:
+            return False
+        F[j, j] = np.sqrt(pivot)
+        for i in range(j + 1, n):
+            value = sign * M[i, j]
             for k in range(j):
-                pivot -= F[j, k] * F[j, k]
-            if not pivot > 0.0:
-                inside = False
-                break
-            F[j, j] = np.sqrt(pivot)
-            for i in range(j + 1, n):
-                value = M[i, j] if side == 0 else -M[i, j]
-                for k in range(j):
-                    value -= F[i, k] * F[j, k]
-                F[i, j] = value / F[j, j]
-        if not inside:
-            break
-    if inside:
+                value -= F[i, k] * F[j, k]
+            F[i, j] = value / F[j, j]
+    return True
+
+
+@njit()
+def _bounded(M, low, high):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return M with eigenvalues that are moved between two numbers; mostly none must move."""
+    if _is_above(M, low, 1.0) and _is_above(M, high, -1.0):
         return M
     size, directions = np.linalg.eigh(M)
-    return (directions * np.minimum(np.maximum(size, low), high)) @ directions.T
+    out = np.zeros(M.shape)
+    for x in range(size.shape[0]):
+        for a in range(size.shape[0]):
+            along = min(max(size[x], low), high) * directions[a, x]
+            for b in range(size.shape[0]):
+                out[a, b] += along * directions[b, x]
+    return out
 
 
 @njit()
@@ -118,16 +129,28 @@ def _exp(x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     It is exp(x / 64)^64, by a polynomial. Other than calls of a library's, such loops run in SIMD lanes.
     """
     for q in range(x.shape[0]):
-        y = max(x[q], -40.0) / 64.0
-        p = 1.0 + y / 9.0 * (1.0 + y / 10.0)
-        p = 1.0 + y / 6.0 * (1.0 + y / 7.0 * (1.0 + y / 8.0 * p))
-        p = 1.0 + y * (1.0 + y / 2.0 * (1.0 + y / 3.0 * (1.0 + y / 4.0 * (1.0 + y / 5.0 * p))))
+        y = max(x[q], -40.0) * (1.0 / 64.0)
+        p = _INVERSE[7] + y * (_INVERSE[8] + y * (_INVERSE[9] + y * _INVERSE[10]))
+        p = _INVERSE[3] + y * (_INVERSE[4] + y * (_INVERSE[5] + y * (_INVERSE[6] + y * p)))
+        p = 1.0 + y * (1.0 + y * (0.5 + y * p))
         p = p * p
         p = p * p
         p = p * p
         p = p * p
         p = p * p
         x[q] = p * p
+
+
+@njit()
+def _exp_below_top(x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Replace numbers by their exponentials, in units of the largest one, and return the logarithm of that."""
+    top = -np.inf
+    for q in range(x.shape[0]):
+        top = max(top, x[q])
+    for q in range(x.shape[0]):
+        x[q] -= top
+    _exp(x)
+    return top
 
 
 @njit()
@@ -163,7 +186,8 @@ def _softmax(mu, R, points):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
     terms, top, total = np.zeros((r + 1, Q)), np.zeros(Q), np.zeros(Q)
     for a in range(r):
         row = terms[a + 1]
-        row += mu[a]
+        for q in range(Q):
+            row[q] = mu[a]
         for x in range(R.shape[1]):
             for q in range(Q):
                 row[q] += R[a, x] * points[x, q]
@@ -171,9 +195,11 @@ def _softmax(mu, R, points):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
             top[q] = max(top[q], row[q])
     for a in range(r + 1):
         row = terms[a]
-        row -= top
+        for q in range(Q):
+            row[q] -= top[q]
         _exp(row)
-        total += row
+        for q in range(Q):
+            total[q] += row[q]
     return terms, total, top
 
 
@@ -193,21 +219,27 @@ def _old_site(low, k, mean, tau, nu):  # type: ignore[no-untyped-def]  # noqa: A
     return mu, n, L
 
 
-@njit()
-def _moments_of_points(points, share):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return mean (f,) and covariance (f, f) of points (f, Q) with weights that sum to 1."""
+@njit(fastmath=_FAST, forceinline=True)
+def _moments_of_points(points, weight):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the sum of the weights, and the mean (f,) and covariance (f, f) of points (f, Q)."""
     f, Q = points.shape
-    weighted, m, C = np.empty(Q), np.zeros(f), np.empty((f, f))
+    weighted, m, C = np.empty(Q), np.empty(f), np.empty((f, f))
+    total = 0.0
+    for q in range(Q):
+        total += weight[q]
     for a in range(f):
+        first = 0.0
         for q in range(Q):
-            weighted[q] = points[a, q] * share[q]
-            m[a] += weighted[q]
+            weighted[q] = points[a, q] * weight[q]
+            first += weighted[q]
+        m[a] = first / total
         for b in range(a + 1):
-            both = -m[a] * m[b]
+            both = 0.0
             for q in range(Q):
                 both += weighted[q] * points[b, q]
-            C[a, b], C[b, a] = both, both
-    return m, C
+            C[a, b] = both / total - m[a] * m[b]
+            C[b, a] = C[a, b]
+    return total, m, C
 
 
 @njit()
@@ -218,7 +250,10 @@ def _tilted_moments(mu, R, w, site, rule):  # type: ignore[no-untyped-def]  # no
     _, normaliser, largest = _softmax(mu, R, points)
     share = np.empty(Q)
     for q in range(Q):
-        share[q] = logs[q] + constant - w * (largest[q] + np.log(normaliser[q]))
+        share[q] = logs[q] + constant - w * largest[q]
+    if w != 1.0:
+        for q in range(Q):
+            share[q] -= w * np.log(normaliser[q])
     for a in range(f):
         half = 0.5 * quadratic[a, a]
         for q in range(Q):
@@ -226,17 +261,12 @@ def _tilted_moments(mu, R, w, site, rule):  # type: ignore[no-untyped-def]  # no
         for b in range(a):
             for q in range(Q):
                 share[q] += quadratic[a, b] * points[a, q] * points[b, q]
-    top, total = -np.inf, 0.0
-    for q in range(Q):
-        top = max(top, share[q])
-    for q in range(Q):
-        share[q] -= top
-    _exp(share)
-    for q in range(Q):
-        total += share[q]
-    for q in range(Q):
-        share[q] /= total
-    return top + np.log(total), *_moments_of_points(points, share)
+    top = _exp_below_top(share)
+    if w == 1.0:  # logarithms are slow
+        for q in range(Q):
+            share[q] /= normaliser[q]
+    total, m, C = _moments_of_points(points, share)
+    return top + np.log(total), m, C
 
 
 @njit()
@@ -244,15 +274,19 @@ def _softmax_moments(mu, R, rule):  # type: ignore[no-untyped-def]  # noqa: ANN0
     """Return E[log p_0], E[p] (k,) and E[p p^T] (k, k) of p = softmax of 0 and z = mu + R e."""
     points, logs = rule
     terms, normaliser, largest = _softmax(mu, R, points)
-    weight, value = np.exp(logs), 0.0
-    weighted = np.empty_like(terms)
-    for q in range(logs.shape[0]):
+    (k, Q), value = terms.shape, 0.0
+    weight = np.empty(Q)
+    for q in range(Q):
+        weight[q] = np.exp(logs[q])
         value -= weight[q] * (largest[q] + np.log(normaliser[q]))
-    for a in range(terms.shape[0]):
-        for q in range(logs.shape[0]):
+    for a in range(k):
+        for q in range(Q):
             terms[a, q] /= normaliser[q]
-            weighted[a, q] = weight[q] * terms[a, q]
-    return value, terms @ weight, weighted @ terms.T
+    _, p, both = _moments_of_points(terms, weight)
+    for a in range(k):
+        for b in range(k):
+            both[a, b] += p[a] * p[b]
+    return value, p, both
 
 
 @njit()
@@ -374,8 +408,9 @@ def expected_shares(first: IntArray, mean: Array, variance: Array, nodes: Nodes)
         R, _ = _root_of_differences(low, k, variance, True)
         points, logs = _nodes_of(R.shape[1], nodes, 0)  # so that a prediction does not depend on its place
         terms, normaliser, _ = _softmax(-mean[low : low + k - 1], R, points)
-        share = np.exp(logs) / normaliser
-        for a in range(k):
-            out[at + a] = np.dot(terms[a], share)
+        for q in range(logs.shape[0]):
+            share = np.exp(logs[q]) / normaliser[q]
+            for a in range(k):
+                out[at + a] += terms[a, q] * share
         at += k
     return out

@@ -143,7 +143,8 @@ def test_scores_decide_by_their_sign():
     games = {"home": ["a", "b", "c"], "away": ["b", "c", "a"], "hg": [3, 0, 1], "ag": ["1", "0", "2"], "d": [2, 0, -1]}
     assert from_results(games, "home", "away", ("hg", "ag")).y.tolist() == [1.0, 0.5, 0.0]
     assert from_results(games, "home", "away", "d").y.tolist() == [1.0, 0.5, 0.0]
-    with pytest.raises(DataError, match=r"column 'home', row 0: expected a number \(a score\), got 'a'; who won.* is read by from_winners"):
+    message = r"column 'home', row 0: expected a number \(a score\), got 'a'; who won.* is read by from_winners"
+    with pytest.raises(DataError, match=message):
         from_results(games, "home", "away", "home")
 
 
