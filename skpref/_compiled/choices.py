@@ -27,7 +27,7 @@ _NARROWEST, _WIDEST = 0.2, 5.0
 # points is too large, or weights of points vary too much: then sites are variational.
 _MOST_MATCHED, _HEAVIEST = 8, 3.0
 _FAST = {"contract", "reassoc", "nsz"}  # flags for sums over points
-_INVERSE = tuple(1.0 / math.factorial(n) for n in range(11))  # of the factorials; divisions are slow
+_INVERSE = tuple(1.0 / math.factorial(n) for n in range(11))  # coefficients of exp, as divisions are slow
 
 
 @njit()

@@ -26,9 +26,10 @@ _OF_REGRESSION = (-1.0, 2.0), (0.0, 1.5)  # variances of a smooth part beside a 
 SHARED_SD = 1.0  # shared length-scale of features, about its `mean_log_scales`
 _SINGLE_SD = 0.5  # length-scale of a feature, about the shared one
 _SINGLE_WIDTH = 0.3  # length-scale of a feature in a regression, with heavy tails: numbers tell irrelevant features
-# Feature in a regression with one value in all but a few rows, such as a rare category: with a length-scale of its own
-# each takes its outlier out of the noise. On 93 public sets with many columns for their rows the mean loss in nats, of
-# each set at most 3, fell from .49 to .30, and new targets were up to 60 standard deviations off less often.
+# Feature with one value in all but a few rows, such as a rare category: with a length-scale of its own each takes its
+# outlier out of the noise, and rows without any of them are predicted far off. On 93 public sets of numbers with many
+# columns for their rows the mean loss in nats, of each set at most 3, fell from .49 to .30, and new targets were up to
+# 60 standard deviations off less often. Of 40 sets of counts and 61 of classes most hardly changed.
 _RARE_ROWS, _RARE_SD = 5, 0.1
 
 
@@ -68,33 +69,42 @@ def log_density(priors: Iterable[NormalPrior | CauchyPrior], theta: Array) -> tu
     return float(value), gradient
 
 
-def classifier_priors(X: Features, kernel: Kernel) -> tuple[NormalPrior, ...]:
+def classifier_priors(X: Features, kernel: Kernel) -> Priors:
     """Return the priors of a variance times a kernel with one length-scale per feature, and of a linear part's.
 
     There is a linear part if theta has more than 1 + d entries.
     """
     size = kernel.theta.size
-    scales = length_scale_priors(_means(X, kernel), size, first=1)
+    scales = _priors_with_rare_features(X, kernel, NormalPrior, _SINGLE_SD)
     variance, *both = _OF_CLASSES
     alone = size == 1 + X.shape[1]
     return *((NormalPrior(one_hot(size, 0), *variance),) if alone else _variance_priors(size, *both)), *scales
 
 
-def count_priors(X: Features, kernel: Kernel) -> tuple[NormalPrior, ...]:
+def count_priors(X: Features, kernel: Kernel) -> Priors:
     """Return the priors of a variance of log rates times a kernel with one length-scale per feature."""
-    size = kernel.theta.size
-    return NormalPrior(one_hot(size, 0), *_RATE_VARIANCE), *length_scale_priors(_means(X, kernel), size, first=1)
+    variance = NormalPrior(one_hot(kernel.theta.size, 0), *_RATE_VARIANCE)
+    return variance, *_priors_with_rare_features(X, kernel, NormalPrior, _SINGLE_SD)
 
 
 def regression_priors(X: Features, kernel: Kernel) -> Priors:
     """Return the priors of a variance times a kernel with one length-scale per feature, and of a linear part's."""
     size = kernel.theta.size
-    shared, *single = length_scale_priors(_means(X, kernel), size, first=1)
+    variances = () if size == 1 + X.shape[1] else _variance_priors(size, *_OF_REGRESSION)
+    return *variances, *_priors_with_rare_features(X, kernel, CauchyPrior, _SINGLE_WIDTH)
+
+
+def _priors_with_rare_features(
+    X: Features, kernel: Kernel, kind: type[NormalPrior | CauchyPrior], width: float
+) -> Priors:
+    """Return the priors of one length-scale per feature: a narrow one where few rows have another value."""
+    shared, *single = length_scale_priors(_means(X, kernel), kernel.theta.size, first=1)
+    is_rare = rows_apart(X) <= _RARE_ROWS
     scales = (
-        NormalPrior(weights, mean, _RARE_SD) if rare else CauchyPrior(weights, mean, _SINGLE_WIDTH)
-        for rare, (weights, mean, _) in zip(rows_apart(X) <= _RARE_ROWS, single, strict=True)
+        NormalPrior(weights, mean, _RARE_SD) if rare else kind(weights, mean, width)
+        for rare, (weights, mean, _) in zip(is_rare, single, strict=True)
     )
-    return *(() if size == 1 + X.shape[1] else _variance_priors(size, *_OF_REGRESSION)), shared, *scales
+    return shared, *scales
 
 
 def no_priors(kernel: Kernel) -> Priors:  # noqa: ARG001 - the signature of the others

@@ -152,8 +152,14 @@ def between(name):
 def test_readmes_experiment_gives_the_numbers_that_it_prints(folder, capsys):
     code, out, errors = ran(folder, between("experiment"), capsys)
     assert code == 0, errors
-    printed = between("printed").splitlines()
-    assert [line for line in printed if line not in out.splitlines()] == []
+    printed, given = between("printed").splitlines(), out.splitlines()
+    # A search among kernels ends elsewhere by another rounding, so that numbers depend on the processor.
+    words = [re.sub(r"\d+(\.\d+)?", "#", line) for line in given]
+    numbers = [[float(number) for number in re.findall(r"\d+(?:\.\d+)?", line)] for line in given]
+    for line in printed:
+        wanted = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", line)]
+        alike = [got for same, got in zip(words, numbers, strict=True) if same == re.sub(r"\d+(\.\d+)?", "#", line)]
+        assert any(np.allclose(got, wanted, rtol=0.05, atol=0.005) for got in alike), line
     assert sum(bool(re.search(r"\d\.\d", line)) for line in printed) >= 5
 
 
