@@ -153,7 +153,7 @@ def test_readmes_experiment_gives_the_numbers_that_it_prints(folder, capsys):
     code, out, errors = ran(folder, between("experiment"), capsys)
     assert code == 0, errors
     printed, given = between("printed").splitlines(), out.splitlines()
-    # A search among kernels ends elsewhere by another rounding, so that numbers depend on the processor.
+    # A search ends elsewhere by another rounding: the last digits, and which trial is best, depend on the processor.
     words = [re.sub(r"\d+(\.\d+)?", "#", line) for line in given]
     numbers = [[float(number) for number in re.findall(r"\d+(?:\.\d+)?", line)] for line in given]
     for line in printed:
